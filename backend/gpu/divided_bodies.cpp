@@ -4,6 +4,7 @@
 
 #include "backend/gpu/space_facts.h"
 #include "backend/llvm/tile_order.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/model/op_cost.h"
 
 #include <limits>
@@ -24,7 +25,7 @@ Op *dividedLoop(const Op &space) {
 }
 
 int64_t partialBytes(const Op &loop, int64_t threads) {
-  constexpr int64_t kGroup = TargetFacts::kExchangeGroup;
+  constexpr int64_t kGroup = ir::kExchangeGroup;
   int64_t elements = 0;
   for (const ir::Value *sum : loop.results())
     elements += sum->type().elements() / threads;

@@ -4,6 +4,7 @@
 
 #include "backend/llvm/abi_calls.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/shared_memory_plan.h"
 
 #include <limits>
 
@@ -20,10 +21,8 @@ constexpr CallRow kCalls[] = {
 #include "backend/gpu/device_calls.def"
 };
 
-/// A launch's own; how much there is, is said when it is launched. Aligned as TMA and
-/// matrix units want it.
+/// A launch's own; how much there is, is said when it is launched.
 constexpr llvm::StringLiteral kSharedName = "dtile_shared";
-constexpr uint64_t kSharedAlign = 1024;
 
 } // namespace
 
@@ -49,28 +48,26 @@ int32_t GpuModule::site(const ir::Op &op, llvm::StringRef what) {
 }
 
 llvm::Value *GpuModule::shared(llvm::IRBuilder<> &b, int64_t bytes, int64_t align) {
-  DTILE_CHECK(uint64_t(align) <= kSharedAlign, "shared memory is aligned to 1024 bytes");
+  DTILE_CHECK(align <= ir::kBoxAlignBytes, "shared memory is aligned as boxes are");
   llvm::GlobalVariable *memory = module.getGlobalVariable(kSharedName);
   if (!memory) {
     memory = new llvm::GlobalVariable(module, llvm::ArrayType::get(b.getInt8Ty(), 0),
                                       /*isConstant=*/false, llvm::GlobalValue::ExternalLinkage,
                                       nullptr, kSharedName, nullptr,
                                       llvm::GlobalValue::NotThreadLocal, Device::kShared);
-    memory->setAlignment(llvm::Align(kSharedAlign));
+    memory->setAlignment(llvm::Align(ir::kBoxAlignBytes));
   }
   const auto offset = int64_t(llvm::alignTo(uint64_t(sharedUsed_), uint64_t(align)));
   sharedUsed_ = offset + bytes;
-  if (sharedUsed_ > sharedBytes_) {
-    sharedBytes_ = sharedUsed_;
-    largestUser_ = op_;
-  }
+  if (sharedUsed_ > sharedPeak_.bytes)
+    sharedPeak_ = {.bytes = sharedUsed_, .standing = offset, .user = op_};
   return b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), memory, offset);
 }
 
 int64_t GpuModule::sharedRoom() const {
   if (!sharedLimit_)
     return std::numeric_limits<int64_t>::max();
-  return *sharedLimit_ - int64_t(llvm::alignTo(uint64_t(sharedUsed_), kScratchAlign));
+  return *sharedLimit_ - int64_t(llvm::alignTo(uint64_t(sharedUsed_), ir::kScratchAlignBytes));
 }
 
 llvm::Function *GpuModule::function(llvm::StringRef name, llvm::FunctionType *type) {

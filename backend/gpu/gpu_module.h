@@ -50,11 +50,11 @@ public:
 
   /// Bytes of the program's shared memory (kShared): until releaseShared.
   [[nodiscard]] llvm::Value *shared(llvm::IRBuilder<> &b, int64_t bytes, int64_t align);
-  /// How many more bytes there are to ask for, from a multiple of `kScratchAlign` on. Without a
-  /// limit (limitShared) there are always enough: then sharedBytes says what all would take.
+  /// How many more bytes there are to ask for, from a multiple of `ir::kScratchAlignBytes` on.
+  /// Without a limit (limitShared) there are always enough: then sharedPeak says what all would
+  /// take.
   [[nodiscard]] int64_t sharedRoom() const;
   void limitShared(std::optional<int64_t> bytes) { sharedLimit_ = bytes; }
-  static constexpr int64_t kScratchAlign = 128;
   /// What is handed out now; giving it back to releaseShared frees all that came after. The memory
   /// is used again, so all threads must have met in between.
   [[nodiscard]] int64_t sharedMark() const { return sharedUsed_; }
@@ -62,21 +62,24 @@ public:
   /// The most that was handed out at once by the kernel that was lowered last; begins anew.
   [[nodiscard]] int64_t takeSharedBytes() {
     sharedUsed_ = 0;
-    return std::exchange(sharedBytes_, 0);
+    return std::exchange(sharedPeak_, {}).bytes;
   }
 
-  /// The most so far; the op that asked for it, of those that were told (lowersOp), or null.
-  [[nodiscard]] int64_t sharedBytes() const { return sharedBytes_; }
-  [[nodiscard]] const ir::Op *largestUser() const { return largestUser_; }
+  /// The most so far, what of it stood there before, and the op that asked for the rest, of those
+  /// that were told (lowersOp), or null.
+  struct Peak {
+    int64_t bytes = 0, standing = 0;
+    ir::Op *user = nullptr;
+  };
+  [[nodiscard]] const Peak &sharedPeak() const { return sharedPeak_; }
   /// What is asked for from now on is for this op.
-  void lowersOp(const ir::Op &op) { op_ = &op; }
+  void lowersOp(ir::Op &op) { op_ = &op; }
 
   /// The kernel that was lowered last is lowered again: its places and shared memory begin anew.
   void forgetKernel() {
     sites_.clear();
     mappedSite_ = -1;
     (void)takeSharedBytes();
-    largestUser_ = nullptr;
   }
 
   /// A function of this module's code that is inlined everywhere.
@@ -86,10 +89,9 @@ private:
   std::vector<Site> sites_;
   int32_t mappedSite_ = -1;
   int64_t sharedUsed_ = 0;
-  int64_t sharedBytes_ = 0;
+  Peak sharedPeak_;
   std::optional<int64_t> sharedLimit_;
-  const ir::Op *op_ = nullptr;
-  const ir::Op *largestUser_ = nullptr;
+  ir::Op *op_ = nullptr;
 };
 
 /// The kernel around the bodies: its parameters and what they hold, loaded once.

@@ -7,6 +7,7 @@
 #include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device_abi.h"
 #include "ir/analysis/occupancy.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/core/op_classes.h"
 #include "ir/core/tile_order.h"
 #include "ir/model/body_time.h"
@@ -34,20 +35,20 @@ constexpr int64_t kPromotedTileRegisters = 160;
 /// The same where operands are in registers, too.
 constexpr int64_t kTileRegisters = 80;
 
-/// Bytes of the stages of the kernel's loops, and of what loops keep for each other.
-double stageBytes(Op &kernel) {
-  double most = 0;
+/// Bytes of the slots of the kernel's loops, and of what loops keep for each other.
+int64_t sharedBytes(Op &kernel) {
+  int64_t most = 0;
   for (Op &op : kernel.body().ops())
     if (op.is(OpKind::Space))
       most = std::max(most, model::keptBytes(op));
   ir::walk(kernel, [&](Op &op) {
     if (!op.is(OpKind::For) || model::loadsAhead(op) != model::Ahead::Threads)
       return;
-    double bytes = 0;
+    ir::MultistageSlot slot;
     for (const Op &load : op.body().ops())
       if (ir::comesVia(load, ir::LoadPath::Threads))
-        bytes += model::bytesOf(load.result()->type());
-    most = std::max(most, bytes * double(op.get(ir::attr::async_stages)));
+        slot.addTile(load.result()->type(), load.get(ir::attr::swizzle));
+    most = std::max(most, slot.bytes() * op.get(ir::attr::async_stages));
   });
   return most;
 }
@@ -157,8 +158,7 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
       spaces_.push_back(&op);
   isPossible_ = spaces_.size() <= DTILE_DEVICE_MAX_SPACES && holdsTiles(kernel, machine);
   if (!hasStagedLoads(kernel)) {
-    const double shared = stageBytes(kernel) + TargetFacts::kReservedSharedBytes;
-    each_ = std::clamp<int64_t>(int64_t(machine.sharedBytes / shared), 1, kMostEach);
+    each_ = std::clamp<int64_t>(ir::programsInShared(machine, sharedBytes(kernel)), 1, kMostEach);
     const int64_t threads = threadsOf(kernel, machine);
     const int64_t byRegisters =
         multiplies(kernel) ? ir::kProcessorRegisters / (threads * kThreadRegisters)

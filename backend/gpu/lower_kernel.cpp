@@ -5,6 +5,7 @@
 #include "backend/gpu/cluster_ops.h"
 #include "backend/gpu/divided_bodies.h"
 #include "backend/gpu/paired_bodies.h"
+#include "backend/gpu/shared_memory_fit.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/lower_staged.h"
 
@@ -487,109 +488,24 @@ std::unique_ptr<BodyLowering> makeBodyLowering(GpuModule &module, const KernelSc
 }
 
 unsigned launchedThreads(Op &kernel) {
-  return bodyThreads(kernel) + (hasStagedLoads(kernel) ? kCopyThreads : 0);
+  return bodyThreads(kernel) + (hasStagedLoads(kernel) ? TargetFacts::kHelperThreads : 0);
 }
-
-namespace {
-
-/// Has staged loops of a kernel look one iteration less ahead; false where one of them cannot.
-bool dropStage(Op &kernel) {
-  // As in pass stage-loads.
-  constexpr int64_t kFewestStages = 2;
-  llvm::SmallVector<Op *, 4> loops;
-  ir::walk(kernel, [&](Op &op) {
-    if (op.is(OpKind::For) && op.has(ir::attr::stages))
-      loops.push_back(&op);
-  });
-  if (llvm::any_of(loops, [](Op *loop) { return loop->get(ir::attr::stages) <= kFewestStages; }))
-    return false;
-  for (Op *loop : loops)
-    loop->set(ir::attr::stages, loop->get(ir::attr::stages) - 1);
-  return !loops.empty();
-}
-
-} // namespace
-
-namespace {
-
-/// Has loops that copy ahead do so one iteration less, and those that cannot load where they need
-/// what they load; false where there is no such loop.
-bool dropAsyncStage(Op &kernel) {
-  constexpr int64_t kFewestSlots = 2;
-  bool any = false;
-  ir::walk(kernel, [&](Op &op) {
-    if (!op.is(OpKind::For) || !op.has(ir::attr::async_stages))
-      return;
-    any = true;
-    if (op.get(ir::attr::async_stages) > kFewestSlots)
-      return op.set(ir::attr::async_stages, op.get(ir::attr::async_stages) - 1);
-    op.remove(ir::attr::async_stages);
-    for (Op &inner : op.body().ops())
-      if (comesVia(inner, ir::LoadPath::Threads)) {
-        inner.remove(ir::attr::via);
-        inner.remove(ir::attr::swizzle);
-      }
-  });
-  return any;
-}
-
-} // namespace
-
-namespace {
-
-/// Has loops keep nothing for each other; false where none does.
-bool dropRowBuffers(Op &kernel) {
-  bool any = false;
-  ir::walk(kernel, [&](Op &op) {
-    any |= op.has(ir::attr::row_buffer);
-    op.remove(ir::attr::row_buffer);
-  });
-  return any;
-}
-
-} // namespace
 
 void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm::StringRef entry) {
-  const int64_t room = module.device.facts().sharedBytes - TargetFacts::kReservedSharedBytes;
-  int64_t needed = 0;
-  const Op *user = nullptr;
-  const auto lower = [&] {
+  SharedMemoryFit memory(module, kernel);
+  do {
     KernelScaffold scaffold;
     scaffold.kernel = &kernel;
     scaffold.layout = &frame;
     scaffold.threads = launchedThreads(kernel);
     KernelLowering(module, scaffold).lower(entry);
-    if (module.sharedBytes() <= room)
-      return true;
-    needed = module.sharedBytes();
-    user = module.largestUser();
+    if (memory.fits())
+      return;
     scaffold.function->eraseFromParent();
     for (const auto &[signal, function] : scaffold.expected)
       function->eraseFromParent();
-    module.forgetKernel();
-    return false;
-  };
-  // What bodies exchange through shared memory beside staged loops is known only now. Where fewer
-  // stages are not enough, tiles change threads in pieces, and then loops copy less far ahead.
-  bool fits = lower();
-  if (!fits && dropRowBuffers(kernel))
-    fits = lower();
-  while (!fits && dropStage(kernel))
-    fits = lower();
-  if (!fits) {
-    module.limitShared(room);
-    do
-      fits = lower();
-    while (!fits && dropAsyncStage(kernel));
-    module.limitShared(std::nullopt);
-  }
-  if (!fits)
-    module.unsupported(user ? *user : kernel,
-                       "needs " + llvm::Twine(needed) +
-                           " bytes of shared memory, with what stands there meanwhile; a program "
-                           "of this device (" +
-                           module.device.arch() + ") has " + llvm::Twine(room) +
-                           ": use smaller tiles");
+  } while (memory.takeLess());
+  memory.report();
 }
 
 } // namespace dtile::backend::gpu

@@ -31,8 +31,6 @@ struct GroupDot {
   SharedOperand a, b;
   DType accumulator;
   unsigned columns;
-  /// Bytes of the summed dimension that one instruction takes.
-  static constexpr unsigned kDepthBytes = 32;
 };
 
 /// Emits at a builder's insertion point.

@@ -4,6 +4,7 @@
 #include "backend/nvptx/hopper.h"
 #include "backend/nvptx/inline_ptx.h"
 #include "frontend/base/check.h"
+#include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -122,7 +123,7 @@ public:
     const auto count = unsigned(accumulators.size());
     DTILE_CHECK(count == accumulatorCount(dot), "accumulators of another dot");
     const bool isInt = isInteger(dot.a.dtype);
-    const unsigned depth = GroupDot::kDepthBytes * 8 / dtypeBits(dot.a.dtype);
+    const unsigned depth = TargetFacts::kGroupDepthBytes * 8 / dtypeBits(dot.a.dtype);
     std::string text = llvm::formatv("{{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 0, {5};\n\t{6}"
                                      "wgmma.mma_async.sync.aligned.m64n{0}k{1}.{2}.{3}.{4} ",
                                      dot.columns, depth, isInt ? "s32" : "f32",

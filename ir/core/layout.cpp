@@ -162,6 +162,16 @@ llvm::SmallVector<uint32_t, 16> Layout::inside(llvm::ArrayRef<int64_t> shape) co
   return result;
 }
 
+int64_t Layout::extent(unsigned dim, llvm::ArrayRef<uint32_t> registers) const {
+  int64_t last = 0;
+  for (const uint32_t index : registers)
+    last = std::max<int64_t>(last, at(index)[dim]);
+  for (LayoutBits which : {LayoutBits::Lane, LayoutBits::Warp})
+    for (const Position &way : bits(which))
+      last += way[dim];
+  return last + 1;
+}
+
 unsigned Layout::contiguous(unsigned dim) const {
   unsigned count = 1;
   for (const Position &way : bits(LayoutBits::Register)) {

@@ -68,6 +68,8 @@ public:
   [[nodiscard]] bool isInside(uint32_t index, llvm::ArrayRef<int64_t> shape) const;
   /// The registers for which that is so, in order.
   [[nodiscard]] llvm::SmallVector<uint32_t, 16> inside(llvm::ArrayRef<int64_t> shape) const;
+  /// Past the largest position along a dimension that one of these registers has in any thread.
+  [[nodiscard]] int64_t extent(unsigned dim, llvm::ArrayRef<uint32_t> registers) const;
   /// How many consecutive registers, from any multiple of that, hold consecutive elements of a
   /// dimension.
   [[nodiscard]] unsigned contiguous(unsigned dim) const;

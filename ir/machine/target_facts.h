@@ -80,9 +80,6 @@ struct TargetFacts {
   /// Times of bodies and launches.
   Timing timing = {};
 
-  /// Shared memory that tiles leave to the device library and to alignment.
-  static constexpr int32_t kReservedSharedBytes = 1024;
-
   /// Registers that accumulators and operands of a warpgroup's thread may take.
   static constexpr int64_t kGroupRegisters = 192;
 
@@ -94,26 +91,8 @@ struct TargetFacts {
   /// on the wire: a larger one spends more time there than on notifies.
   static constexpr int32_t kMostLlBytes = 4096;
 
-  /// Elements of sums that programs of a cluster exchange at once, and bytes of shared memory that
-  /// the exchange takes, of sums of so many elements: each program's own, and what it adds to a
-  /// part of them from up to `most` programs less one (backend/gpu/staged/exchange_sums.cpp).
-  static constexpr int64_t kExchangeGroup = 4;
-  [[nodiscard]] static constexpr int64_t exchangeBytes(int64_t elements, int64_t threads,
-                                                       int64_t most) {
-    const int64_t groups = (elements + threads * kExchangeGroup - 1) / (threads * kExchangeGroup);
-    int64_t received = 0;
-    for (int64_t parts = 2; parts <= most; ++parts)
-      received = std::max(received, (parts - 1) * ((groups + parts - 1) / parts));
-    return (groups + received) * threads * kExchangeGroup * int64_t(sizeof(float));
-  }
-
   /// `movers` of machines without bulk copies.
   static constexpr int32_t kPlainMovers = 32;
-  /// Bytes of a stage that a scalar operand of 4-byte elements (a tile of scales) takes.
-  static constexpr int64_t scalarBytes(int64_t elements) { return (4 * elements + 15) / 16 * 16; }
-  /// Bytes of the table of gathered rows' offsets, before the stages: 4 bytes a row, rounded up to
-  /// a warp's share of 32 rows.
-  static constexpr int64_t gatherTableBytes(int64_t rows) { return (rows + 31) / 32 * 32 * 4; }
 
   /// Most columns of a product that are accumulated before they are promoted
   /// (GroupProduct::needsPromotion).
@@ -122,8 +101,12 @@ struct TargetFacts {
   static constexpr int64_t columnsOfPart(int64_t columns) {
     return columns > kPromotedColumns ? columns / 2 : columns;
   }
-  /// Rows of a warpgroup's instruction.
+  /// Rows of a warpgroup's instruction, and bytes of the summed dimension that it takes.
   static constexpr int64_t kGroupRows = 64;
+  static constexpr unsigned kGroupDepthBytes = 32;
+  /// Threads of the helper warpgroup, whose warps load and store, behind those of the body.
+  /// Registers are moved between whole warpgroups.
+  static constexpr unsigned kHelperThreads = 128;
 
   /// The row for a product, or null.
   [[nodiscard]] const GroupProduct *findGroupProduct(DType a, DType b, DType sum,

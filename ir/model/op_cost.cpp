@@ -3,6 +3,7 @@
 #include "ir/model/op_cost.h"
 
 #include "ir/analysis/rounding.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/core/constants.h"
 #include "ir/core/op_classes.h"
 #include "ir/model/streams.h"
@@ -348,14 +349,15 @@ int64_t keptTiles(const Op &loop) {
   return tiles;
 }
 
-double keptBytes(Op &space) {
-  llvm::SmallDenseMap<int64_t, double> buffers;
+int64_t keptBytes(Op &space) {
+  const int64_t threads = space.enclosing(OpKind::Kernel)->getOr(ir::attr::threads, 1);
+  llvm::SmallDenseMap<int64_t, int64_t> buffers;
   ir::walk(space, [&](const Op &op) {
     if (op.is(OpKind::Load) && op.has(ir::attr::row_buffer))
       buffers[op.get(ir::attr::row_buffer)[0]] =
-          bytesOf(op.result()->type()) * double(op.get(ir::attr::row_buffer)[2]);
+          ir::rowBufferBytes(op.result()->type(), threads) * op.get(ir::attr::row_buffer)[2];
   });
-  double bytes = 0;
+  int64_t bytes = 0;
   for (const auto &[number, each] : buffers)
     bytes += each;
   return bytes;

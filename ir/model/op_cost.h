@@ -95,7 +95,7 @@ inline constexpr int64_t kRowAlign = 16;
 /// In how many rounds of a loop such loads find theirs; 0 without any.
 [[nodiscard]] int64_t keptTiles(const ir::Op &loop);
 /// Bytes of shared memory for such tiles of a space.
-[[nodiscard]] double keptBytes(ir::Op &space);
+[[nodiscard]] int64_t keptBytes(ir::Op &space);
 /// Whether all rounds of a loop notify at the same time (lower_notifies.cpp of GPU bodies).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ir/transform/access_layout.h"
 
+#include "ir/analysis/shared_memory_plan.h"
+
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -14,9 +15,6 @@ namespace {
 
 /// Tiles below this size are loaded and stored in any layout.
 constexpr int64_t kSmallBytes = 2048;
-/// Shared memory that is not for tiles, and what rows there are longer for padding.
-constexpr int64_t kReservedBytes = 1024;
-constexpr int64_t kRowPadding = 16;
 /// Neighbours that the lanes of a warp should move together, in bytes; and on their way to other
 /// ranks.
 constexpr int64_t kSegmentBytes = 32;
@@ -74,14 +72,8 @@ bool canExchange(const Value &tile, const TargetFacts *facts) {
     return false;
   if (!facts || facts->sharedBytes == 0)
     return true;
-  // Layouts are of boxes whose sizes are powers of two.
-  const Type type = tile.type();
-  int64_t bytes = int64_t(llvm::PowerOf2Ceil(uint64_t(type.shape().back()))) *
-                      int64_t(dtypeBytes(type.dtype())) +
-                  kRowPadding;
-  for (const int64_t size : type.shape().drop_back())
-    bytes *= int64_t(llvm::PowerOf2Ceil(uint64_t(size)));
-  return bytes <= facts->sharedBytes - kReservedBytes;
+  return paddedTileBytes(tile.type().shape(), dtypeBytes(tile.type().dtype())) <=
+         sharedRoom(*facts);
 }
 
 /// Whether the threads that use the tile of a load also load it. What the epilogue warp stores of a

@@ -7,6 +7,7 @@
 #include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
 #include "ir/analysis/loop_positions.h"
+#include "ir/analysis/shared_memory_plan.h"
 
 #include "llvm/IR/Module.h"
 
@@ -353,7 +354,7 @@ void BodyLowering::asLeader(llvm::StringRef name, llvm::function_ref<void()> bod
 
 llvm::Value *BodyLowering::sharedScratch(int64_t bytes) {
   const int64_t mark = gpu_.sharedMark();
-  llvm::Value *address = gpu_.shared(b, bytes, GpuModule::kScratchAlign);
+  llvm::Value *address = gpu_.shared(b, bytes, ir::kScratchAlignBytes);
   gpu_.releaseShared(mark);
   if (std::exchange(sharedInUse_, false))
     programBarrier();

@@ -5,6 +5,7 @@
 #include "backend/gpu/bodies/multistage_loop.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/shared_memory_plan.h"
 
 namespace dtile::backend::gpu {
 
@@ -205,7 +206,7 @@ int64_t MatrixLowering::stagedBytes(const ProductBlocks &blocks) const {
   int64_t bytes = 0;
   for (unsigned i : {0u, 1u})
     if (operands_[i].source)
-      bytes += int64_t(llvm::alignTo(uint64_t(placeOf(i, blocks).bytes), GpuModule::kScratchAlign));
+      bytes += int64_t(llvm::alignTo(uint64_t(placeOf(i, blocks).bytes), ir::kScratchAlignBytes));
   return bytes;
 }
 
@@ -402,7 +403,7 @@ void MatrixLowering::stage(const Layout::Position &from, int64_t depth) {
     if (!operand.source)
       continue;
     operand.shared->base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(used));
-    used += int64_t(llvm::alignTo(uint64_t(operand.shared->bytes), GpuModule::kScratchAlign));
+    used += int64_t(llvm::alignTo(uint64_t(operand.shared->bytes), ir::kScratchAlignBytes));
     const TileInfo &source = body_.info(operand.source->type());
     const PositionBits fixed = blocks_.fixed(i, whole_);
     if (fixed == PositionBits{}) {

@@ -3,6 +3,8 @@
 // thread copies, and what of it exists.
 #include "backend/gpu/bodies/multistage_loop.h"
 
+#include "ir/analysis/shared_memory_plan.h"
+
 #include "llvm/Support/MathExtras.h"
 
 namespace dtile::backend::gpu {
@@ -87,7 +89,7 @@ void MultistageLoop::copy(Op &load, const Source &from, const SharedTile &to) {
   const unsigned narrow = std::max(4u, element);
   llvm::BasicBlock *words = body_.block("copy.words"), *others = body_.block("copy.others");
   llvm::BasicBlock *end = body_.block("copy.end");
-  b.CreateCondBr(isAligned(from, kWordBytes), words, others);
+  b.CreateCondBr(isAligned(from, ir::kSharedWordBytes), words, others);
   b.SetInsertPoint(words);
   for (unsigned number = 0; number < wordsOf(load); ++number)
     copyWord(from, to, shape, number);
@@ -107,13 +109,13 @@ void MultistageLoop::copy(Op &load, const Source &from, const SharedTile &to) {
 unsigned MultistageLoop::wordsOf(const Op &load) const {
   const ir::Type type = load.result()->type();
   const int64_t bytes = type.elements() * int64_t(dtypeBytes(type.dtype()));
-  return unsigned(llvm::divideCeil(bytes / kWordBytes, body_.threads_));
+  return unsigned(llvm::divideCeil(bytes / ir::kSharedWordBytes, body_.threads_));
 }
 
 /// Threads next to each other copy words next to each other.
 MultistageLoop::Word MultistageLoop::wordOf(DType dtype, llvm::ArrayRef<int64_t> shape,
                                             unsigned number) {
-  const auto perWord = unsigned(kWordBytes / int64_t(dtypeBytes(dtype)));
+  const auto perWord = unsigned(ir::kSharedWordBytes / int64_t(dtypeBytes(dtype)));
   const auto inRow = uint32_t(shape[1] / perWord);
   const unsigned threads = body_.threads_, first = number * threads;
   // Where all of a thread's words stand above each other, their places are a distance apart.
@@ -151,20 +153,21 @@ void MultistageLoop::copyWord(const Source &from, const SharedTile &to,
     if (from.rows) {
       const Row row = existing(from, picked ? picked : numberOfWord(from, shape, number));
       mine = b.CreateAdd(b.CreateMul(row.number, stride), column);
-      valid = validBytes(from, row, word.column, unsigned(kWordBytes / element));
+      valid = validBytes(from, row, word.column, unsigned(ir::kSharedWordBytes / element));
     } else {
       const Row row = rowOf(from, b.CreateAdd(word.row, b.getInt32(word.rowsBefore)));
-      valid = validBytes(from, row, word.column, unsigned(kWordBytes / element));
+      valid = validBytes(from, row, word.column, unsigned(ir::kSharedWordBytes / element));
       // The thread's part by itself: it is the same in each iteration.
       mine = b.CreateAdd(b.CreateMul(b.CreateZExt(word.row, b.getInt64Ty()), stride), column);
       mine = b.CreateAdd(mine, b.CreateMul(stride, b.getInt64(word.rowsBefore)));
     }
     llvm::Type *type = memoryType(b.getContext(), from.dtype);
-    copies_.copy(b, shared, b.CreateGEP(type, from.base, mine), unsigned(kWordBytes), valid);
+    copies_.copy(b, shared, b.CreateGEP(type, from.base, mine), unsigned(ir::kSharedWordBytes),
+                 valid);
   };
   if (word.isInside)
     return one();
-  const auto total = uint32_t(shape[0] * shape[1] * element / kWordBytes);
+  const auto total = uint32_t(shape[0] * shape[1] * element / ir::kSharedWordBytes);
   body_.when(b.CreateICmpULT(body_.thread(), b.getInt32(total - number * body_.threads_)),
              "copy.last", one);
 }

@@ -25,6 +25,7 @@
 
 #include "frontend/base/check.h"
 #include "ir/analysis/row_gathers.h"
+#include "ir/analysis/shared_memory_plan.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -35,12 +36,6 @@ using ir::OpKind;
 using llvm::Value;
 
 namespace {
-
-/// Bytes that all banks of shared memory give at once.
-constexpr int64_t kBankBytes = 128;
-constexpr int64_t kTileAlign = 128;
-/// Of a number that is looked up, in a slot.
-constexpr int64_t kNumberBytes = 8;
 
 /// Whether all that is made of a tile are operands of one product.
 bool isOnlyFor(const Op &dot, const ir::Value *tile) {
@@ -72,6 +67,7 @@ MultistageLoop::MultistageLoop(BodyLowering &body, Op &loop)
     : body_(body), b(body.builder()), loop_(loop), copies_(*body.gpu().device.asyncCopies()),
       slots_(loop.get(ir::attr::async_stages)) {
   DTILE_CHECK(slots_ >= 2, "a slot to read and one to fill");
+  ir::MultistageSlot slot;
   int64_t overhang = 0;
   for (Op &op : loop.body().ops()) {
     if (!isAsyncLoad(op))
@@ -79,33 +75,28 @@ MultistageLoop::MultistageLoop(BodyLowering &body, Op &loop)
     loads_.push_back(&op);
     const SharedTile place = placeOf(op);
     places_[&op] = place;
-    offsets_[&op] = slotBytes_;
-    slotBytes_ += int64_t(llvm::alignTo(place.bytes, kTileAlign));
+    offsets_[&op] = slot.addTile(op.result()->type(), op.get(ir::attr::swizzle));
     overhang = std::max(overhang, overhangOf(op.result(), place));
   }
   llvm::copy_if(chain(), std::back_inserter(lookups_),
                 [](const Op *op) { return ir::isLookup(*op); });
   prefetchesIndices_ = canPrefetchIndices();
-  numbersOffset_ = slotBytes_;
-  slotBytes_ = int64_t(llvm::alignTo(
-      slotBytes_ + kNumberBytes * int64_t(prefetchesIndices_ ? lookups_.size() : 0), kTileAlign));
+  numbersOffset_ = slot.addNumbers(prefetchesIndices_ ? lookups_.size() : 0);
   for (Op *load : loads_) {
     if (!load->is(OpKind::Gather))
       continue;
     const auto lookups = ir::tileLookups(*load);
     DTILE_CHECK(lookups, "rows of copied gathers are found by look-ups");
     for (Op *lookup : *lookups)
-      if (tileLookups_.insert({lookup, slotBytes_}).second) {
-        const ir::Type type = lookup->result()->type();
-        slotBytes_ +=
-            int64_t(llvm::alignTo(type.elements() * int64_t(dtypeBytes(type.dtype())), kTileAlign));
-      }
+      if (!tileLookups_.contains(lookup))
+        tileLookups_[lookup] = slot.addLookup(lookup->result()->type());
   }
+  slotBytes_ = slot.bytes();
   const auto product = llvm::find_if(
       loop.body().ops(), [](Op &op) { return op.is(OpKind::Dot) && op.has(ir::attr::matrix); });
   if (product != loop.body().ops().end())
     spreadOver_ = &*product;
-  ring_ = body.gpu().shared(b, slots_ * slotBytes_ + overhang, kTileAlign);
+  ring_ = body.gpu().shared(b, slots_ * slotBytes_ + overhang, ir::kScratchAlignBytes);
 }
 
 /// How a load's tile lies in a slot.
@@ -116,18 +107,17 @@ SharedTile MultistageLoop::placeOf(const Op &load) const {
   place.fastest = 1;
   const int64_t element = dtypeBytes(type.dtype());
   int64_t row = type.shape()[1] * element;
-  DTILE_CHECK(row % kWordBytes == 0, "rows of whole words");
+  DTILE_CHECK(row % ir::kSharedWordBytes == 0, "rows of whole words");
   if (const int64_t period = load.get(ir::attr::swizzle); period != 0) {
     // Eight rows that are read at once have their words in different banks: rows of fewer banks
     // than all count together.
     DTILE_CHECK(llvm::isPowerOf2_64(uint64_t(row)) && llvm::isPowerOf2_64(uint64_t(period)) &&
-                    period <= std::min(row, kBankBytes),
+                    period <= std::min(row, ir::kBankLineBytes),
                 "words of a row that change places");
-    place.swizzleBits = llvm::Log2_64(uint64_t(period / kWordBytes));
-    place.swizzleShift = llvm::Log2_64(uint64_t(std::max(row, kBankBytes)));
-  } else if (row / kWordBytes % 2 == 0) {
-    row += kWordBytes;
+    place.swizzleBits = llvm::Log2_64(uint64_t(period / ir::kSharedWordBytes));
+    place.swizzleShift = llvm::Log2_64(uint64_t(std::max(row, ir::kBankLineBytes)));
   }
+  row = ir::slotRowBytes(row, load.get(ir::attr::swizzle));
   place.strides = {row, element};
   place.bytes = row * type.shape()[0];
   return place;
@@ -320,8 +310,7 @@ MultistageLoop::Numbers MultistageLoop::lookUp(Value *position) {
 /// Whether numbers can be copied, and nothing has to be looked up to know where they are.
 bool MultistageLoop::canPrefetchIndices() const {
   constexpr unsigned kFewestBytes = 4;
-  // What multistage-copies has left room for.
-  if (int64_t(lookups_.size()) * kNumberBytes > kTileAlign)
+  if (!ir::MultistageSlot::holdsNumbers(lookups_.size()))
     return false;
   return llvm::all_of(lookups_, [](Op *op) {
     ir::PositionChain chain;
@@ -333,8 +322,9 @@ bool MultistageLoop::canPrefetchIndices() const {
 }
 
 Value *MultistageLoop::placeOfNumber(Value *slot, size_t i) {
-  return b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot),
-                                      unsigned(numbersOffset_ + int64_t(i) * kNumberBytes));
+  return b.CreateConstInBoundsGEP1_32(
+      b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot),
+      unsigned(numbersOffset_ + int64_t(i) * ir::MultistageSlot::kNumberBytes));
 }
 
 MultistageLoop::Numbers MultistageLoop::arrivedNumbers(Value *slot) {
@@ -444,12 +434,12 @@ Value *MultistageLoop::isAligned() {
   };
   for (Value *position : {first, second})
     for (const Source &from : sources(position, unitNumbers(std::nullopt))) {
-      require(isAligned(from, kWordBytes));
+      require(isAligned(from, ir::kSharedWordBytes));
       require(beginsInside(from));
     }
   for (size_t i = 0; i < lookups_.size(); ++i)
     for (const Source &from : sources(first, unitNumbers(i)))
-      require(isAligned(from, kWordBytes));
+      require(isAligned(from, ir::kSharedWordBytes));
   for (const Source &from : sources(end, unitNumbers(std::nullopt)))
     require(beginsInside(from));
   return all;

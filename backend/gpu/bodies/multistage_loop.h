@@ -59,8 +59,6 @@ public:
   [[nodiscard]] SharedTile tile(const ir::Op &load) const;
 
 private:
-  static constexpr int64_t kWordBytes = 16;
-
   /// What the places of an iteration's tiles are looked up as, in the order of `lookups_`.
   using Numbers = llvm::SmallVector<llvm::Value *, 2>;
   /// What one load's copies need to know besides where they go.

@@ -3,6 +3,7 @@
 #include "backend/gpu/bodies/lower_body.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/shared_memory_plan.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -10,13 +11,6 @@ namespace dtile::backend::gpu {
 
 using ir::Layout;
 using ir::LayoutBits;
-
-namespace {
-
-/// What moves at once.
-constexpr int64_t kAccessBytes = 16;
-
-} // namespace
 
 SharedTile BodyLowering::sharedTile(DType dtype, llvm::ArrayRef<const TileInfo *> layouts,
                                     unsigned fastest, bool padded) {
@@ -38,16 +32,16 @@ SharedTile BodyLowering::sharedTile(DType dtype, llvm::ArrayRef<const TileInfo *
       extent = std::max(extent, layout->extent(d));
     stride *= extent;
     // Rows begin in different banks.
-    if (d == fastest && padded && rank > 1 && stride >= 2 * kAccessBytes)
-      stride = int64_t(llvm::alignTo(stride, kAccessBytes)) + kAccessBytes;
+    if (d == fastest && padded && rank > 1)
+      stride = ir::paddedRowBytes(stride);
   }
-  tile.bytes = int64_t(llvm::alignTo(stride, kAccessBytes));
+  tile.bytes = int64_t(llvm::alignTo(stride, ir::kSharedWordBytes));
   return tile;
 }
 
 int64_t SharedTile::swizzled(int64_t offset) const {
   const int64_t added = offset >> swizzleShift & ((int64_t(1) << swizzleBits) - 1);
-  return offset ^ added * kAccessBytes;
+  return offset ^ added * ir::kSharedWordBytes;
 }
 
 llvm::Value *SharedTile::swizzled(llvm::IRBuilder<> &b, llvm::Value *offset) const {
@@ -55,13 +49,13 @@ llvm::Value *SharedTile::swizzled(llvm::IRBuilder<> &b, llvm::Value *offset) con
     return offset;
   llvm::Value *added =
       b.CreateAnd(b.CreateLShr(offset, swizzleShift), b.getInt32((1u << swizzleBits) - 1));
-  return b.CreateXor(offset, b.CreateMul(added, b.getInt32(kAccessBytes)));
+  return b.CreateXor(offset, b.CreateMul(added, b.getInt32(ir::kSharedWordBytes)));
 }
 
 llvm::Value *SharedTile::address(llvm::IRBuilder<> &b, llvm::Value *thread, int64_t offset) const {
   // Bits that take part are added to the thread's; the others are apart from those.
   const int64_t bits = (int64_t(1) << swizzleBits) - 1;
-  const int64_t mixed = offset & (bits * kAccessBytes | bits << swizzleShift);
+  const int64_t mixed = offset & (bits * ir::kSharedWordBytes | bits << swizzleShift);
   if (mixed != 0)
     thread = b.CreateXor(thread, b.getInt32(uint32_t(swizzled(mixed))));
   return b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), base, thread),
@@ -111,7 +105,7 @@ int64_t offsetOf(const SharedTile &tile, const Layout::Position &at) {
 
 /// How many neighbours can be moved at once: every run starts at a multiple of its size.
 unsigned accessLength(const SharedTile &tile, const TileInfo &info) {
-  int64_t bytes = kAccessBytes;
+  int64_t bytes = ir::kSharedWordBytes;
   for (auto [d, stride] : llvm::enumerate(tile.strides))
     if (d != tile.fastest && info.extent(unsigned(d)) > 1)
       bytes = std::min(bytes, int64_t(1) << llvm::countr_zero(uint64_t(stride)));

@@ -24,16 +24,6 @@ bool TileInfo::isCopy(unsigned slot) const {
   return false;
 }
 
-int64_t TileInfo::extent(unsigned dim) const {
-  int64_t last = 0;
-  for (unsigned slot = 0; slot < size(); ++slot)
-    last = std::max<int64_t>(last, at(slot)[dim]);
-  for (LayoutBits which : {LayoutBits::Lane, LayoutBits::Warp})
-    for (const Layout::Position &way : layout.bits(which))
-      last += way[dim];
-  return last + 1;
-}
-
 TileInfo::Run TileInfo::longestRun() const {
   Run best{unsigned(shape.size()) - 1, 1};
   for (unsigned d = shape.size(); d-- > 0;)

@@ -25,7 +25,7 @@ struct TileInfo {
   /// It holds what a register with a lower number does.
   [[nodiscard]] bool isCopy(unsigned slot) const;
   /// Past the largest position of any register of any thread.
-  [[nodiscard]] int64_t extent(unsigned dim) const;
+  [[nodiscard]] int64_t extent(unsigned dim) const { return layout.extent(dim, indices); }
   /// Some threads' elements are past the shape along a dimension.
   [[nodiscard]] bool overhangs(unsigned dim) const { return extent(dim) > shape[dim]; }
 

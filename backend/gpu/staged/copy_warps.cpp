@@ -27,9 +27,8 @@ namespace {
 
 /// What a lane copies at once, in bytes.
 constexpr int64_t kWord = 4;
-/// Rows whose words change places among themselves (the swizzle's period).
-constexpr int64_t kGroupRows = 8;
-/// Groups whose words are in registers at once; and where registers are few.
+/// Groups of rows (a period of the swizzle) whose words are in registers at once; and where
+/// registers are few.
 constexpr int64_t kMostGroups = 4, kFewGroups = 1;
 /// Rows of which the threads of a warp know one word each.
 constexpr int64_t kBlockRows = WarpOps::kWarpThreads;
@@ -41,17 +40,18 @@ constexpr unsigned kMostElements = 8;
 /// How lanes share the words of a box.
 struct CopyWarps::Share {
   Share(const StagedTile &tile, int64_t mostGroups)
-      : words(tile.swizzle / kWord), rows(WarpOps::kWarpThreads / words), rounds(kGroupRows / rows),
-        groups(tile.rows / kGroupRows), groupsOfWarp((groups + kWarps - 1) / kWarps),
-        isEven(groups % kWarps == 0), atOnce(std::min(mostGroups, groupsOfWarp & -groupsOfWarp)) {
-    DTILE_CHECK(tile.rows % kGroupRows == 0, "a staged tile has groups of 8 rows");
+      : words(tile.swizzle / kWord), rows(WarpOps::kWarpThreads / words),
+        rounds(ir::kSwizzleRows / rows), groups(tile.rows / ir::kSwizzleRows),
+        groupsOfWarp((groups + kWarps - 1) / kWarps), isEven(groups % kWarps == 0),
+        atOnce(std::min(mostGroups, groupsOfWarp & -groupsOfWarp)) {
+    DTILE_CHECK(tile.rows % ir::kSwizzleRows == 0, "a staged tile has groups of 8 rows");
   }
   /// 16-byte words of a row in a box; rows that a warp copies in a step; steps of a group.
   int64_t words, rows, rounds;
   /// Groups of a box, and of a warp; whether all warps have as many.
   int64_t groups, groupsOfWarp;
   bool isEven;
-  /// Groups whose words are in registers at once.
+  /// Groups of rows of one period of the swizzle whose words are in registers at once.
   int64_t atOnce;
 };
 
@@ -206,13 +206,13 @@ llvm::SmallVector<Value *, 4> CopyWarps::wordsBehind(const Share &share, const R
                                                      int64_t behind, Value *first) {
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
   llvm::SmallVector<Value *, 4> words;
-  for (int64_t block = 0; block < share.atOnce * kGroupRows; block += kBlockRows) {
+  for (int64_t block = 0; block < share.atOnce * ir::kSwizzleRows; block += kBlockRows) {
     // The lane's row among those of its warp.
     Value *own =
-        b.CreateAdd(lane_, b.CreateAdd(b.CreateMul(first, count(kGroupRows)), count(block)));
-    Value *group = b.CreateMul(b.CreateUDiv(own, count(kGroupRows)), count(kWarps));
-    Value *row = b.CreateAdd(b.CreateMul(b.CreateAdd(group, warpNumber_), count(kGroupRows)),
-                             b.CreateURem(own, count(kGroupRows)));
+        b.CreateAdd(lane_, b.CreateAdd(b.CreateMul(first, count(ir::kSwizzleRows)), count(block)));
+    Value *group = b.CreateMul(b.CreateUDiv(own, count(ir::kSwizzleRows)), count(kWarps));
+    Value *row = b.CreateAdd(b.CreateMul(b.CreateAdd(group, warpNumber_), count(ir::kSwizzleRows)),
+                             b.CreateURem(own, count(ir::kSwizzleRows)));
     Value *begin =
         b.CreateAdd(rows.data, b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), rows.pitch));
     Value *aligned = alignedDown(b, begin);
@@ -256,12 +256,12 @@ void CopyWarps::copyGroups(const StagedTile &tile, const Share &share, const Row
     Value *group =
         b.CreateAdd(b.CreateMul(b.CreateAdd(first, count(i)), count(kWarps)), warpNumber_);
     Value *isOfTile = share.isEven ? nullptr : b.CreateICmpULT(group, count(share.groups));
-    Value *there =
-        b.CreateGEP(b.getInt8Ty(), start, b.CreateMul(group, count(kGroupRows * tile.swizzle)));
+    Value *there = b.CreateGEP(b.getInt8Ty(), start,
+                               b.CreateMul(group, count(ir::kSwizzleRows * tile.swizzle)));
     Value *skipped = b.CreateMul(b.CreateZExt(group, b.getInt64Ty()),
-                                 b.CreateMul(rows.pitch, b.getInt64(kGroupRows)));
+                                 b.CreateMul(rows.pitch, b.getInt64(ir::kSwizzleRows)));
     skipped = b.CreateAdd(skipped, b.getInt64(inBox));
-    Value *firstRow = b.CreateAdd(b.CreateMul(group, count(kGroupRows)), laneRow);
+    Value *firstRow = b.CreateAdd(b.CreateMul(group, count(ir::kSwizzleRows)), laneRow);
     for (int64_t round = 0; round < share.rounds; ++round) {
       const auto at = size_t(round);
       Value *row = b.CreateAdd(firstRow, count(round * share.rows));
@@ -269,7 +269,7 @@ void CopyWarps::copyGroups(const StagedTile &tile, const Share &share, const Row
           b.CreateAnd(b.CreateICmpULT(row, rows.count), b.CreateICmpULT(byte, rows.ends[at]));
       words.push_back({loadWord(b, b.CreateAdd(rows.words[at], skipped), exists),
                        b.CreateGEP(b.getInt8Ty(), there, places[at]), isOfTile,
-                       i * kGroupRows + round * share.rows, round});
+                       i * ir::kSwizzleRows + round * share.rows, round});
     }
   }
   const auto store = [&](const Word &word, Value *bits) {

@@ -21,6 +21,7 @@
 // The order of additions is that of the programs, so equal launches give equal bits.
 #include "backend/gpu/cluster_ops.h"
 #include "backend/gpu/staged/mma_warpgroups.h"
+#include "ir/analysis/shared_memory_plan.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -32,7 +33,7 @@ using llvm::Value;
 namespace {
 
 /// Elements of a group, and bytes.
-constexpr unsigned kGroup = TargetFacts::kExchangeGroup, kGroupBytes = 4 * kGroup;
+constexpr unsigned kGroup = ir::kExchangeGroup, kGroupBytes = 4 * kGroup;
 
 /// Emits the exchange for one thread.
 class SumExchange {

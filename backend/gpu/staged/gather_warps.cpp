@@ -20,7 +20,7 @@ using llvm::Value;
 /// How the lanes share the words of a tile's boxes.
 struct GatherWarps::Share {
   explicit Share(const StagedTile &tile)
-      : words(tile.swizzle / kWordBytes), rowsOfWarp(WarpOps::kWarpThreads / words),
+      : words(tile.swizzle / ir::kSharedWordBytes), rowsOfWarp(WarpOps::kWarpThreads / words),
         rows(kWarps * rowsOfWarp), rounds((tile.rows + rows - 1) / rows),
         isWhole(tile.rows % rows == 0) {}
   /// 16-byte words of a row in a box.
@@ -156,12 +156,13 @@ void GatherWarps::copyRows(Op &gather, Value *slot) {
   Value *word = b.CreateShl(b.CreateURem(lane_, count(share.words)), 4);
   Value *place = to.swizzled(b, b.CreateAdd(b.CreateMul(firstRow, count(tile.swizzle)), word));
   llvm::Type *skips = llvm::FixedVectorType::get(b.getInt32Ty(), unsigned(atOnce));
-  const llvm::Align align(uint64_t(std::min<int64_t>(4 * atOnce, kWordBytes)));
+  const llvm::Align align(uint64_t(std::min<int64_t>(4 * atOnce, ir::kSharedWordBytes)));
   for (int64_t box = 0; box < tile.boxes(); ++box) {
     // Whole words exist, or nothing of them (StagedSpace::canCopy).
     Value *column = b.CreateZExt(b.CreateAdd(word, count(box * tile.swizzle)), b.getInt64Ty());
     Value *end = b.CreateMul(from.dims[1].high, b.getInt64(bytes));
-    Value *size = b.CreateSelect(b.CreateICmpSLT(column, end), count(kWordBytes), count(0));
+    Value *size =
+        b.CreateSelect(b.CreateICmpSLT(column, end), count(ir::kSharedWordBytes), count(0));
     Value *start = b.CreateGEP(b.getInt8Ty(), from.data, column);
     loop(b.getInt64(uint64_t(share.rounds / atOnce)), "rows", [&](Value *part) {
       Value *round = b.CreateMul(b.CreateTrunc(part, b.getInt32Ty()), count(atOnce));
@@ -177,8 +178,8 @@ void GatherWarps::copyRows(Op &gather, Value *slot) {
         Value *there = b.CreateAddrSpaceCast(b.CreateGEP(b.getInt8Ty(), start, skip),
                                              b.getPtrTy(Device::kGlobal));
         const auto copy = [&] {
-          gpu_.device.asyncCopies()->copy(b, to.address(b, place, i * step), there, kWordBytes,
-                                          valid);
+          gpu_.device.asyncCopies()->copy(b, to.address(b, place, i * step), there,
+                                          ir::kSharedWordBytes, valid);
         };
         Value *row = b.CreateAdd(top, count(i * share.rows));
         share.isWhole ? copy() : when(b.CreateICmpULT(row, count(tile.rows)), "exists", copy);

@@ -16,7 +16,7 @@ namespace {
 int64_t fetchedBytes(const Op &load) {
   return int64_t(dtypeBytes(load.result()->type().elementOrIndex()));
 }
-int64_t wordElements(const Op &load) { return kWordBytes / fetchedBytes(load); }
+int64_t wordElements(const Op &load) { return ir::kSharedWordBytes / fetchedBytes(load); }
 
 } // namespace
 
@@ -216,7 +216,7 @@ void LoadWarp::loadScalars(Op &load, Value *slot) {
   Value *count = within(dim.high, type.elements());
   Value *rest = b.CreateAnd(b.CreateOr(b.CreatePtrToInt(from.data, b.getInt64Ty()),
                                        b.CreateMul(count, b.getInt64(fetchedBytes(load)))),
-                            b.getInt64(kWordBytes - 1));
+                            b.getInt64(ir::kSharedWordBytes - 1));
   Value *isInWords = b.CreateAnd(b.CreateAnd(b.CreateICmpEQ(dim.stride, b.getInt64(1)),
                                              b.CreateICmpSLE(dim.low, b.getInt64(0))),
                                  b.CreateICmpEQ(rest, b.getInt64(0)));
@@ -234,7 +234,7 @@ void LoadWarp::loadScalarWords(Op &load, Value *from, Value *count, Value *slot)
     Value *number = b.CreateAdd(lane, b.getInt32(first));
     Value *exists =
         b.CreateICmpULT(b.CreateMul(number, b.getInt32(uint32_t(wordElements(load)))), count);
-    Value *offset = b.CreateMul(number, b.getInt32(kWordBytes));
+    Value *offset = b.CreateMul(number, b.getInt32(ir::kSharedWordBytes));
     Value *there =
         b.CreateGEP(b.getInt8Ty(), b.CreateAddrSpaceCast(from, b.getPtrTy(Device::kGlobal)),
                     b.CreateZExt(offset, b.getInt64Ty()));
@@ -242,7 +242,8 @@ void LoadWarp::loadScalarWords(Op &load, Value *from, Value *count, Value *slot)
         b.CreateGEP(b.getInt8Ty(), shared(address(slot, ring_.fetched.lookup(&load))), offset);
     const auto copy = [&] {
       gpu_.device.asyncCopies()->copy(
-          b, to, there, kWordBytes, b.CreateSelect(exists, b.getInt32(kWordBytes), b.getInt32(0)));
+          b, to, there, ir::kSharedWordBytes,
+          b.CreateSelect(exists, b.getInt32(ir::kSharedWordBytes), b.getInt32(0)));
     };
     if (first + WarpOps::kWarpThreads <= words)
       copy();

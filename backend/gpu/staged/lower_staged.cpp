@@ -66,6 +66,7 @@
 #include "backend/gpu/staged/load_warp.h"
 #include "backend/gpu/staged/mma_warpgroups.h"
 
+#include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
 #include "ir/model/op_cost.h"
 
@@ -132,35 +133,42 @@ private:
 };
 
 void StagedSpace::makeBarriers(Ring &ring) {
-  const auto address = [&](int64_t bytes, int64_t align) {
-    return b.CreatePtrToInt(gpu_.shared(b, bytes, align), b.getInt32Ty());
+  llvm::SmallVector<int64_t, 2> gathered;
+  for (const auto &[gather, table] : ring.picked)
+    gathered.push_back(ring.tiles.find(gather)->second.rows);
+  const int64_t parts = ring.output ? ring.output->parts : 0;
+  const ir::StagedControl control(gpu_.sharedMark(), ring.stages, parts, gathered);
+  Value *begin = gpu_.shared(b, control.end - control.begin, 1);
+  const auto address = [&](int64_t offset) {
+    return b.CreatePtrToInt(
+        b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), begin, uint64_t(offset - control.begin)),
+        b.getInt32Ty());
   };
-  ring.full = address(8 * ring.stages, 8);
-  ring.empty = address(8 * ring.stages, 8);
-  ring.failed = address(4, 4);
-  ring.ready = address(8, 8);
-  ring.received = address(8, 8);
-  ring.added = address(8, 8);
-  ring.reusable = address(8, 8);
-  ring.bodies = address(8 * kBodiesAhead, 8);
-  ring.bodiesFull = address(8 * kBodiesAhead, 8);
-  ring.bodiesEmpty = address(8 * kBodiesAhead, 8);
-  for (auto &[gather, numbers] : ring.picked)
-    numbers =
-        address(TargetFacts::gatherTableBytes(ring.tiles.find(gather)->second.rows), kWordBytes);
+  ring.full = address(control.full);
+  ring.empty = address(control.empty);
+  ring.failed = address(control.failed);
+  ring.ready = address(control.ready);
+  ring.received = address(control.received);
+  ring.added = address(control.added);
+  ring.reusable = address(control.reusable);
+  ring.bodies = address(control.bodies);
+  ring.bodiesFull = address(control.bodiesFull);
+  ring.bodiesEmpty = address(control.bodiesEmpty);
+  for (auto [gather, table] : llvm::zip_equal(ring.picked, control.tables))
+    gather.second = address(table);
   if (ring.output) {
-    ring.output->stored = address(8, 8);
-    ring.output->drained = address(8 * ring.output->parts, 8);
-    ring.output->ended = address(8, 8);
-    ring.output->arrived = address(8, 8);
-    ring.output->taken = address(8, 8);
+    ring.output->stored = address(control.stored);
+    ring.output->drained = address(control.drained);
+    ring.output->ended = address(control.ended);
+    ring.output->arrived = address(control.arrived);
+    ring.output->taken = address(control.taken);
   }
 }
 
 void StagedSpace::makeSlots(Ring &ring) {
-  ring.slots = b.CreatePtrToInt(gpu_.shared(b, ring.bytes(), kSlotAlign), b.getInt32Ty());
+  ring.slots = b.CreatePtrToInt(gpu_.shared(b, ring.bytes(), ir::kBoxAlignBytes), b.getInt32Ty());
   for (auto &[value, tile] : ring.kept)
-    tile.shared.base = gpu_.shared(b, tile.bytes(), kSlotAlign);
+    tile.shared.base = gpu_.shared(b, tile.bytes(), ir::kBoxAlignBytes);
   if (!ring.output)
     return;
   OutputTile &output = *ring.output;
@@ -168,7 +176,7 @@ void StagedSpace::makeSlots(Ring &ring) {
   const TileInfo &stored = info(store.operand(0)->type());
   output.tile = sharedTile(store.operand(0)->type().dtype(), {&stored}, 1, /*padded=*/true);
   output.tile.bytes /= output.parts;
-  output.tile.base = gpu_.shared(b, output.tile.bytes, BulkCopies::kRowAlign);
+  output.tile.base = gpu_.shared(b, output.tile.bytes, ir::kSharedWordBytes);
 }
 
 void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRange &range) {
@@ -191,17 +199,18 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
         ops.prefetchTensorMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
     });
     b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
-    for (int64_t slot = 0; slot < kBodiesAhead; ++slot) {
-      ops.initBarrier(b, b.CreateAdd(ring.bodiesFull, b.getInt32(8 * slot)), 1);
-      ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(8 * slot)), readers);
+    for (int64_t slot = 0; slot < ir::kBodiesAhead; ++slot) {
+      ops.initBarrier(b, b.CreateAdd(ring.bodiesFull, b.getInt32(ir::kMbarrierBytes * slot)), 1);
+      ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(ir::kMbarrierBytes * slot)),
+                      readers);
     }
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
-      ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)), writers);
+      ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(ir::kMbarrierBytes * slot)), writers);
       // One arrival a warp, of all programs that fill the slot's ring together.
       Value *warps = b.getInt32(threads_ / WarpOps::kWarpThreads);
       if (range.paired)
         warps = b.CreateShl(warps, b.CreateZExt(range.paired, b.getInt32Ty()));
-      ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), warps);
+      ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(ir::kMbarrierBytes * slot)), warps);
     }
     for (Value *barrier : {ring.received, ring.added, ring.reusable})
       ops.initBarrier(b, barrier, 1);
@@ -211,7 +220,7 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
       ops.initBarrier(b, ring.output->stored, threads_ / unsigned(ring.output->parts));
       ops.initBarrier(b, ring.output->taken, threads_);
       for (int64_t part = 0; part < ring.output->parts; ++part)
-        ops.initBarrier(b, b.CreateAdd(ring.output->drained, b.getInt32(8 * part)),
+        ops.initBarrier(b, b.CreateAdd(ring.output->drained, b.getInt32(ir::kMbarrierBytes * part)),
                         WarpOps::kWarpThreads);
       for (Value *barrier : {ring.output->ended, ring.output->arrived})
         ops.initBarrier(b, barrier, WarpOps::kWarpThreads);
@@ -226,7 +235,7 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
     ops.sharedProxyFence(b);
   else
     ops.proxyFence(b);
-  gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
+  gpu_.device.barrier(b, 0, threads_ + TargetFacts::kHelperThreads);
   // The programs of a cluster copy to each other, and arrive at each other's barriers.
   if (range.parts || range.paired) {
     Value *isShared = b.getFalse();
@@ -248,16 +257,17 @@ struct RegisterShares {
   static constexpr unsigned kForHelpers = 56, kBesides = 40;
 
   RegisterShares(const Ring &ring, unsigned threads)
-      : each(kRegisters / (threads + kCopyThreads) / kUnit * kUnit),
+      : each(kRegisters / (threads + TargetFacts::kHelperThreads) / kUnit * kUnit),
         wanted(std::min(ring.hasManySums ? kMost
                                          : unsigned(ring.sums + ring.read) / threads + kBesides,
                         kMost)) {
     // Warps that copy tiles of several types have use for more than the least.
     if (ring.read > 0 && each < wanted) {
-      const unsigned given = (wanted - each) * threads / kCopyThreads + kUnit;
+      const unsigned given = (wanted - each) * threads / TargetFacts::kHelperThreads + kUnit;
       helpers = std::max(helpers, each - std::min(each, given) / kUnit * kUnit);
     }
-    more = std::min(each + (each - helpers) * kCopyThreads / threads / kUnit * kUnit, kMost);
+    more = std::min(each + (each - helpers) * TargetFacts::kHelperThreads / threads / kUnit * kUnit,
+                    kMost);
   }
   unsigned each, wanted, helpers = kForHelpers, more = 0;
 };
@@ -297,7 +307,8 @@ Value *StagedSpace::canCopy(const Ring &ring) {
     for (const ViewDimension &dim : llvm::ArrayRef(object.dims).drop_back())
       edges = b.CreateOr(edges, b.CreateMul(dim.stride, b.getInt64(size)));
     edges = b.CreateOr(edges, b.CreateMul(columns.high, b.getInt64(size)));
-    can = b.CreateAnd(can, b.CreateIsNull(b.CreateAnd(edges, b.getInt64(kWordBytes - 1))));
+    can =
+        b.CreateAnd(can, b.CreateIsNull(b.CreateAnd(edges, b.getInt64(ir::kSharedWordBytes - 1))));
     can = b.CreateAnd(can, b.CreateICmpEQ(columns.stride, b.getInt64(1)));
   }
   return can;
@@ -308,10 +319,13 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   hasCopyWarps_ = !model::hasUnstagedBody(space);
   // What an earlier space had where the barriers are is not looked at any more.
   if (&space != firstSpace(*kernel_.kernel))
-    gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
+    gpu_.device.barrier(b, 0, threads_ + TargetFacts::kHelperThreads);
+  const ir::StagedPlan plan(space, gpu_.sharedMark(), ring.output ? ring.output->parts : 0);
+  gpu_.lowersOp(space);
   makeBarriers(ring);
   const int64_t mark = gpu_.sharedMark();
   makeSlots(ring);
+  DTILE_CHECK(gpu_.sharedMark() <= plan.bytes(ring.stages), "passes know what a space has");
   beginBarriers(space, ring, range);
   llvm::BasicBlock *copies = block("copies");
   llvm::BasicBlock *groups = block("groups");

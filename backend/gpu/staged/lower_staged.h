@@ -8,10 +8,6 @@
 
 namespace dtile::backend::gpu {
 
-/// Threads of the warpgroup of which one issues copies and one stores, behind those of the
-/// body. Registers are moved between whole groups.
-inline constexpr unsigned kCopyThreads = 128;
-
 /// Asks the frame for the tensor maps of all staged loads, before the prologue is lowered.
 void requestTensorMaps(ir::Op &kernel, launch::Frame &frame);
 

@@ -413,7 +413,7 @@ MmaWarpgroups::Product MmaWarpgroups::productOf(Op &dot) {
   product.shape.columns = unsigned(product.right.rows());
   product.blocks = unsigned(left.shape()[0] / kRows / groups);
   product.depth = left.shape()[1];
-  product.step = GroupDot::kDepthBytes / int64_t(dtypeBytes(left.dtype()));
+  product.step = TargetFacts::kGroupDepthBytes / int64_t(dtypeBytes(left.dtype()));
   DTILE_CHECK(!isShared || mma_.hasDot(product.shape), "stage-loads knows what groups multiply");
 
   Value *slot = place_.slot();
@@ -440,7 +440,7 @@ llvm::SmallVector<MmaWarpgroups::Fragment, 0> MmaWarpgroups::fragments(ir::Value
   // As stage-loads has it: two-byte elements, two in a word; a word's rows and columns are 8 apart
   // from the next one's.
   constexpr int32_t kApart = 8;
-  const int64_t step = GroupDot::kDepthBytes / int64_t(dtypeBytes(type.dtype()));
+  const int64_t step = TargetFacts::kGroupDepthBytes / int64_t(dtypeBytes(type.dtype()));
   DTILE_CHECK(dtypeBytes(type.dtype()) == 2, "fragments of two-byte elements");
   llvm::Type *element = memoryType(context(), type.dtype());
   llvm::SmallVector<Fragment, 0> result;

@@ -9,6 +9,7 @@
 
 #include "backend/runtime/device_abi.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/shared_memory_plan.h"
 
 #include <cstddef>
 
@@ -19,7 +20,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr unsigned kGroup = TargetFacts::kExchangeGroup;
+constexpr unsigned kGroup = ir::kExchangeGroup;
 constexpr uint64_t kGroupBytes = kGroup * sizeof(float);
 constexpr uint64_t kFlagBytes = sizeof(uint64_t);
 constexpr uint64_t kPlaces = DTILE_DEVICE_PARTIAL_PLACES;

@@ -23,13 +23,6 @@ StagedTile stagedTile(Op &load) {
   return tile;
 }
 
-ir::Value *residentOperand(const Op &dot) {
-  ir::Value *tile = dot.operand(0);
-  while (tile->definingOp() && tile->definingOp()->is(OpKind::Convert))
-    tile = tile->definingOp()->operand(0);
-  return tile;
-}
-
 ResidentTile::ResidentTile(ir::Type tile, int64_t swizzle) : BoxedTile(tile, swizzle) {
   // As TMA would put it there.
   shared.dtype = dtype;
@@ -38,8 +31,8 @@ ResidentTile::ResidentTile(ir::Type tile, int64_t swizzle) : BoxedTile(tile, swi
   shared.bytes = bytes();
   shared.boxLength = swizzle / int64_t(dtypeBytes(dtype));
   shared.boxBytes = boxBytes();
-  shared.swizzleShift = 7;
-  shared.swizzleBits = llvm::Log2_64(uint64_t(swizzle) / 16);
+  shared.swizzleShift = llvm::Log2_64(ir::kBankLineBytes);
+  shared.swizzleBits = llvm::Log2_64(uint64_t(swizzle / ir::kSharedWordBytes));
 }
 
 llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorBox &box,
@@ -87,7 +80,7 @@ bool isOnlyAdded(const Op &dot) {
 /// Registers of all threads for a product's first operand, where it is not in shared memory.
 int64_t registersOfFirst(const Op &dot) {
   constexpr int64_t kWord = 4;
-  const Op *op = residentOperand(dot)->definingOp();
+  const Op *op = ir::residentOperand(dot)->definingOp();
   while (op && op->is(OpKind::Trans))
     op = op->operand(0)->definingOp();
   const bool isShared =
@@ -122,7 +115,7 @@ Ring::Ring(Op &space) {
                      (op.get(ir::attr::awaited) && !isOnlyAdded(op));
       readIn[op.parentOp()] += registersOfFirst(op);
       if (const int64_t swizzle = op.getOr(ir::attr::resident, 0))
-        kept.try_emplace(residentOperand(op), op.operand(0)->type(), swizzle);
+        kept.try_emplace(ir::residentOperand(op), op.operand(0)->type(), swizzle);
     }
     if (isOfEpilogue(op)) {
       if (!output)
@@ -147,31 +140,20 @@ Ring::Ring(Op &space) {
     });
   }
   for (auto &[loop, loads] : loadsOf) {
-    int64_t bytes = 0;
-    const auto place = [&](Op *load) {
-      StagedTile &tile = tiles[load];
-      tile.offset = bytes;
-      bytes += int64_t(llvm::alignTo(tile.bytes(), kSlotAlign));
-    };
+    ir::StageBytes stage;
+    const auto place = [&](Op *load) { tiles[load].offset = stage.addBox(load->result()->type()); };
     for (Op *load : loads)
       if (isBox(*load))
         place(load);
     for (Op *gather : gathersOf.lookup(loop))
       place(gather);
-    slotBytes = std::max(slotBytes, bytes);
+    for (const Op *load : loads)
+      if (isScalarLoad(*load))
+        fetched[load] = stage.addScalars(load->result()->type());
+    slot.unite(stage);
   }
-  // Behind the boxes of all loops: TMA is not in order with plain accesses.
-  const int64_t boxBytes = slotBytes;
-  for (auto &[loop, loads] : loadsOf) {
-    int64_t bytes = boxBytes;
-    for (const Op *load : loads) {
-      if (!isScalarLoad(*load))
-        continue;
-      fetched[load] = bytes;
-      bytes += TargetFacts::scalarBytes(load->result()->type().elements());
-    }
-    slotBytes = std::max(slotBytes, int64_t(llvm::alignTo(bytes, kSlotAlign)));
-  }
+  for (auto &[load, offset] : fetched)
+    offset += slot.boxes;
 }
 
 } // namespace dtile::backend::gpu

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backend/gpu/bodies/lower_body.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/analysis/tensor_box.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -12,14 +13,8 @@
 
 namespace dtile::backend::gpu {
 
-/// Alignment of a tile in a slot: the period of TMA's 128-byte swizzle.
-inline constexpr int64_t kSlotAlign = 1024;
-/// Bytes of one cp.async of a gathered row.
-inline constexpr int64_t kWordBytes = 16;
 /// Offset in bytes that stands for a gathered row which does not exist; tensors are smaller.
 inline constexpr int64_t kNoRow = 0xfffffff0;
-/// Bodies that the load warp may be ahead of the warpgroups.
-inline constexpr int64_t kBodiesAhead = 4;
 
 /// A load of boxes by TMA.
 [[nodiscard]] inline bool isBox(const ir::Op &op) { return comesVia(op, ir::LoadPath::Tma); }
@@ -106,8 +101,6 @@ struct OutputTile {
 };
 
 [[nodiscard]] StagedTile stagedTile(ir::Op &load);
-/// The tile that a product's first operand is, in whatever layout.
-[[nodiscard]] ir::Value *residentOperand(const ir::Op &dot);
 /// Sizes of a box of so many of the tile's rows, innermost dimension last.
 [[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile,
                                                      const ir::TensorBox &box, int64_t rows);
@@ -133,7 +126,7 @@ struct Ring {
   llvm::MapVector<const ir::Op *, llvm::Value *> picked;
   llvm::MapVector<const ir::Value *, ResidentTile> kept;
   int64_t stages = 0;
-  int64_t slotBytes = 0;
+  ir::StageBytes slot;
   /// Elements of the largest sum.
   int64_t sums = 0;
   /// Registers of all threads for tiles that are read from slots, in an iteration: their elements,
@@ -160,7 +153,7 @@ struct Ring {
   /// Where the bodies' last store is deferred.
   std::optional<OutputTile> output;
 
-  [[nodiscard]] int64_t bytes() const { return stages * slotBytes; }
+  [[nodiscard]] int64_t bytes() const { return stages * slot.bytes(); }
 
   explicit Ring(ir::Op &space);
 };

@@ -16,7 +16,7 @@ WarpRole::WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &
                    llvm::StringRef who)
     : BodyLowering(module, kernel), ring_(ring), warp_(*module.device.warpOps()),
       bulk_(*module.device.bulkCopies()), place_(b, kernel.entry, ring.stages, who),
-      body_(b, kernel.entry, kBodiesAhead, who), output_(b, kernel.entry, 1, who),
+      body_(b, kernel.entry, ir::kBodiesAhead, who), output_(b, kernel.entry, 1, who),
       prefetched_(b, kernel.entry, 1, who), exchanged_(b, kernel.entry, 1, who) {
   threads_ = bodyThreads(*kernel.kernel);
   barrier_ = kBodyBarrier;
@@ -109,7 +109,7 @@ void WarpRole::waitPhase(Value *barrier, Value *phase) {
 }
 
 Value *WarpRole::address(Value *slot, int64_t offset) {
-  Value *start = b.CreateMul(slot, b.getInt32(ring_.slotBytes));
+  Value *start = b.CreateMul(slot, b.getInt32(ring_.slot.bytes()));
   return b.CreateAdd(ring_.slots, b.CreateAdd(start, b.getInt32(offset)));
 }
 

@@ -102,8 +102,9 @@ void MmaWarpgroups::zeroPast(const StagedTile &tile, llvm::ArrayRef<Value *> roo
   SharedTile there = ResidentTile(tile.load->result()->type(), tile.swizzle).shared;
   there.base = shared(address(place_.slot(), tile.offset));
   const auto bytes = int64_t(dtypeBytes(tile.dtype));
-  const int64_t elements = kWordBytes / bytes, wordsOfRow = tile.rowBytes / kWordBytes;
-  const int64_t words = tile.rows * wordsOfRow, wordsOfBox = tile.swizzle / kWordBytes;
+  const int64_t elements = ir::kSharedWordBytes / bytes,
+                wordsOfRow = tile.rowBytes / ir::kSharedWordBytes;
+  const int64_t words = tile.rows * wordsOfRow, wordsOfBox = tile.swizzle / ir::kSharedWordBytes;
   const int64_t threads = int64_t(threads_);
   auto *type = llvm::FixedVectorType::get(b.getIntNTy(unsigned(8 * bytes)), unsigned(elements));
   loop(b.getInt64((words + threads - 1) / threads), "zeros", [&](Value *round) {
@@ -119,18 +120,18 @@ void MmaWarpgroups::zeroPast(const StagedTile &tile, llvm::ArrayRef<Value *> roo
     when(b.CreateAnd(exists, b.CreateNot(isWhole)), "word", [&] {
       Value *box = b.CreateUDiv(place, count(wordsOfBox));
       Value *inBox = b.CreateURem(place, count(wordsOfBox));
-      Value *offset =
-          b.CreateAdd(b.CreateMul(row, count(tile.swizzle)), b.CreateMul(inBox, count(kWordBytes)));
+      Value *offset = b.CreateAdd(b.CreateMul(row, count(tile.swizzle)),
+                                  b.CreateMul(inBox, count(ir::kSharedWordBytes)));
       offset = b.CreateAdd(there.swizzled(b, offset), b.CreateMul(box, count(tile.boxBytes())));
       Value *at = b.CreateGEP(b.getInt8Ty(), there.base, offset);
-      Value *kept = b.CreateAlignedLoad(type, at, llvm::Align(kWordBytes));
+      Value *kept = b.CreateAlignedLoad(type, at, llvm::Align(ir::kSharedWordBytes));
       for (int64_t i = 0; i < elements; ++i) {
         Value *isIn = b.CreateAnd(isRow, b.CreateICmpULT(b.CreateAdd(first, count(i)), columns));
         Value *element = b.CreateExtractElement(kept, uint64_t(i));
         element = b.CreateSelect(isIn, element, llvm::ConstantInt::get(element->getType(), 0));
         kept = b.CreateInsertElement(kept, element, uint64_t(i));
       }
-      b.CreateAlignedStore(kept, at, llvm::Align(kWordBytes));
+      b.CreateAlignedStore(kept, at, llvm::Align(ir::kSharedWordBytes));
     });
   });
 }

@@ -13,6 +13,7 @@
 #include "ir/analysis/communication.h"
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/occupancy.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/analysis/tensor_box.h"
 #include "ir/core/constants.h"
 #include "ir/core/op_classes.h"
@@ -192,9 +193,8 @@ bool BlockRows::run(int64_t room, int64_t &number) {
   int64_t bytes = 0;
   for (const Row &row : all) {
     Op &load = *row.kept.front()->load;
-    const Type type = load.result()->type();
     const int64_t threads = load.enclosing(OpKind::Kernel)->getOr(attr::threads, 0);
-    bytes += int64_t(type.layout()->registers()) * dtypeBytes(type.dtype()) * threads;
+    bytes += rowBufferBytes(load.result()->type(), threads);
   }
   if (all.empty() || bytes > room) {
     for (const Row &row : all)
@@ -236,11 +236,11 @@ bool keepRowsOf(Op &kernel, PassContext &context) {
   for (Op &space : kernel.body().ops()) {
     if (!space.is(OpKind::Space))
       continue;
-    int64_t room = facts.sharedBytes / programs - TargetFacts::kReservedSharedBytes - kScratchBytes;
+    int64_t room = sharedRoom(facts, programs) - kScratchBytes;
     bool copies = false;
     walk(space, [&](const Op &op) { copies |= op.hasEffect(RemoteRead | RemoteWrite); });
     if (copies)
-      room -= 2 * int64_t(facts.copyBytes);
+      room -= copyRingBytes(facts, /*besideProducts=*/false);
     llvm::SmallVector<Block *, 8> blocks;
     blocksOf(space.body(), blocks);
     // Buffers of one space are there at the same time; one block's get all.

@@ -15,6 +15,7 @@
 //   numbers that inputs hold (pages of keys, rows that are picked): the back end brings those
 //   before.
 #include "ir/analysis/loop_positions.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/core/builder.h"
 #include "ir/machine/target_facts.h"
 #include "ir/transform/pass.h"
@@ -32,14 +33,6 @@ constexpr int64_t kMostSlots = 6;
 constexpr int64_t kBytesAhead = 64 * 1024;
 /// Tiles below this size are loaded as they are.
 constexpr int64_t kSmallBytes = 512;
-/// Shared memory that is not for tiles, and what rows are longer for padding.
-constexpr int64_t kReservedBytes = 1024;
-constexpr int64_t kRowPadding = 16;
-/// Rows in which words change places: at least two words, and no more than all banks.
-constexpr int64_t kWordBytes = 16;
-constexpr int64_t kBankBytes = 128;
-/// Of a slot, for numbers that are looked up; those of a tile take a multiple of it.
-constexpr int64_t kNumberBytes = 128;
 /// Threads whose registers may be all that a processor has.
 constexpr int64_t kFullThreads = 256;
 /// Of a tile that is kept in registers all through a loop, in one thread.
@@ -59,14 +52,14 @@ private:
   [[nodiscard]] bool canBeCopied(Op &load);
   [[nodiscard]] int64_t swizzleOf(const Op &load) const;
   [[nodiscard]] int64_t slotBytes() const;
-  [[nodiscard]] int64_t scratchOf(const Op &op) const;
   [[nodiscard]] int64_t scratchBytes();
 
   Op &loop_;
   Block &body_;
   PassContext &context_;
   llvm::SmallVector<Op *, 4> loads_;
-  bool looksUp_ = false;
+  /// Loads of numbers that say where tiles are.
+  llvm::SmallSetVector<Op *, 2> lookups_;
   /// Loads of index tiles that come to the ring ahead of the rows that they select.
   llvm::SmallSetVector<Op *, 2> tileLookups_;
 };
@@ -141,7 +134,7 @@ bool LoopCopies::canBeCopied(Op &load) {
     if (!after->type().isAcquire())
       return false;
   const int64_t bytes = dtypeBytes(tile->type().dtype());
-  if (tile->type().shape()[1] * bytes % kWordBytes != 0 ||
+  if (tile->type().shape()[1] * bytes % kSharedWordBytes != 0 ||
       tile->type().elements() * bytes < kSmallBytes)
     return false;
   PositionChain chain;
@@ -156,7 +149,9 @@ bool LoopCopies::canBeCopied(Op &load) {
       return false;
     tileLookups_.insert_range(*lookups);
   }
-  looksUp_ |= llvm::any_of(chain, [](const Op *op) { return isLookup(*op); });
+  for (Op *op : chain)
+    if (isLookup(*op))
+      lookups_.insert(op);
   return true;
 }
 
@@ -171,93 +166,36 @@ bool isMultipliedByElements(const Value *tile) {
   });
 }
 
+/// Rows in which words change places: at least two words, and no more than all banks.
 int64_t LoopCopies::swizzleOf(const Op &load) const {
   const Type type = load.result()->type();
   const int64_t row = type.shape()[1] * int64_t(dtypeBytes(type.dtype()));
   if (isMultipliedByElements(load.result()) || !llvm::isPowerOf2_64(uint64_t(row)) ||
-      row < 2 * kWordBytes)
+      row < 2 * kSharedWordBytes)
     return 0;
-  return std::min(row, kBankBytes);
-}
-
-int64_t tileBytes(Type tile) { return tile.elements() * int64_t(dtypeBytes(tile.dtype())); }
-
-/// Of a tile in shared memory, with padding.
-int64_t paddedBytes(Type tile) {
-  const int64_t rows = tile.elements() / tile.shape().back();
-  return int64_t(llvm::alignTo(tileBytes(tile) + rows * kRowPadding, 128));
+  return std::min(row, kBankLineBytes);
 }
 
 int64_t LoopCopies::slotBytes() const {
-  int64_t bytes = looksUp_ ? kNumberBytes : 0;
+  MultistageSlot slot;
+  for (const Op *load : loads_)
+    slot.addTile(load->result()->type(), swizzleOf(*load));
+  slot.addNumbers(MultistageSlot::holdsNumbers(lookups_.size()) ? lookups_.size() : 0);
   for (const Op *lookup : tileLookups_)
-    bytes += int64_t(llvm::alignTo(tileBytes(lookup->result()->type()), kNumberBytes));
-  for (const Op *load : loads_) {
-    const Type type = load->result()->type();
-    bytes += swizzleOf(*load) != 0 ? tileBytes(type) : paddedBytes(type);
-  }
-  return bytes;
+    slot.addLookup(lookup->result()->type());
+  return slot.bytes();
 }
 
-/// Whether elements stay in their threads.
-bool staysInThreads(const Layout &from, const Layout &to) {
-  return from.bits(LayoutBits::Lane) == to.bits(LayoutBits::Lane) &&
-         from.bits(LayoutBits::Warp) == to.bits(LayoutBits::Warp);
-}
-
-/// Shared memory that an op may need for elements that go to other threads; what products read
-/// from slots is not counted.
-int64_t LoopCopies::scratchOf(const Op &op) const {
-  const auto isCopied = [&](const Value *tile) {
-    const Op *source = tile->definingOp();
+/// What else the loop's body needs at once, at most; products read from slots what is there.
+int64_t LoopCopies::scratchBytes() {
+  const auto isCopied = [&](const Value &tile) {
+    const Op *source = tile.definingOp();
     while (source && (source->is(OpKind::Convert) || source->is(OpKind::Trans)))
       source = source->operand(0)->definingOp();
     return source && llvm::is_contained(loads_, source);
   };
-  const auto moved = [&](const Value *tile) {
-    return tile->type().isTile() && !isCopied(tile) ? paddedBytes(tile->type()) : 0;
-  };
-  switch (op.kind()) {
-  case OpKind::Convert: {
-    const Type from = op.operand(0)->type(), to = op.result()->type();
-    return staysInThreads(*from.layout(), *to.layout()) ? 0 : moved(op.operand(0));
-  }
-  case OpKind::Broadcast:
-  case OpKind::Reshape:
-  case OpKind::Trans:
-  case OpKind::Take:
-    return moved(op.operand(0));
-  case OpKind::Reduce:
-  case OpKind::ArgReduce:
-  case OpKind::Scan: {
-    // What each thread has of the result, with its position, for those of other warps.
-    const Type type = op.result()->type();
-    const int64_t each = type.isTile() && type.layout() ? type.layout()->registers() : 1;
-    constexpr int64_t kElementBytes = 16;
-    return each * kElementBytes * loop_.enclosing(OpKind::Kernel)->getOr(attr::threads, 1);
-  }
-  case OpKind::Dot: {
-    // A matrix instruction's operands are conversions, which it does by itself.
-    int64_t bytes = 0;
-    for (unsigned i : {0u, 1u}) {
-      const Op *source = op.operand(i)->definingOp();
-      const bool isConverted = source && source->is(OpKind::Convert);
-      if (!op.has(attr::matrix))
-        bytes += moved(op.operand(i));
-      else if (isConverted)
-        bytes += scratchOf(*source);
-    }
-    return bytes;
-  }
-  default:
-    return 0;
-  }
-}
-
-/// What else the loop's body needs at once, at most.
-int64_t LoopCopies::scratchBytes() {
   int64_t most = 0;
-  walk(body_, [&](Op &op) { most = std::max(most, scratchOf(op)); });
+  walk(body_, [&](Op &op) { most = std::max(most, exchangeBytes(op, isCopied)); });
   return most;
 }
 
@@ -274,17 +212,16 @@ bool LoopCopies::run() {
   choose();
   if (loads_.empty())
     return changed;
-  const int64_t used = kReservedBytes + scratchBytes();
+  const int64_t scratch = scratchBytes();
   // Several programs of few threads share a processor where they can.
   const int64_t threads = loop_.enclosing(OpKind::Kernel)->getOr(attr::threads, kFullThreads);
-  const int64_t share =
-      context_.facts->sharedBytes * std::min(threads, kFullThreads) / kFullThreads;
-  int64_t most = (share - used) / slotBytes();
-  if (most < 2)
-    most = (context_.facts->sharedBytes - used) / slotBytes();
+  const int64_t programs = kFullThreads / std::min(threads, kFullThreads);
+  int64_t most = (sharedRoom(*context_.facts, programs) - scratch) / slotBytes();
+  if (most < kFewestSlots)
+    most = (sharedRoom(*context_.facts) - scratch) / slotBytes();
   const int64_t wanted = 1 + int64_t(llvm::divideCeil(kBytesAhead, slotBytes()));
   const int64_t slots = std::min({std::max<int64_t>(wanted, 3), kMostSlots, most});
-  if (slots < 2) {
+  if (slots < kFewestSlots) {
     context_.remark(loop_, "not copied ahead: two iterations do not fit in shared memory");
     return changed;
   }
@@ -301,7 +238,7 @@ bool LoopCopies::run() {
 } // namespace
 
 bool multistageCopies(Module &module, PassContext &context) {
-  if (!context.facts || context.facts->asyncCopyBytes < kWordBytes)
+  if (!context.facts || context.facts->asyncCopyBytes < kSharedWordBytes)
     return false;
   llvm::SmallVector<Op *, 8> loops = loopsOfSpaces(module);
   llvm::erase_if(loops,

@@ -14,6 +14,7 @@
 //   stores to peers.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/row_gathers.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/transform/pass.h"
 
 namespace dtile::passes {
@@ -21,15 +22,8 @@ namespace {
 
 using namespace dtile::ir;
 
-/// What the barriers of a program's staged spaces take in front of the stages, aligned as those; of
-/// more spaces it may be more. Less than half of it is theirs, and of rows that are picked the
-/// rest.
-constexpr int64_t kBarrierBytes = 1024;
-constexpr int64_t kMostSpaces = 2;
 /// Stages of which more pay little: one is multiplied, one is about to be left, and two come.
 constexpr int64_t kEnoughStages = 4;
-/// Bytes that a row of the stored tile is longer than its elements.
-constexpr int64_t kRowPadding = 16;
 
 /// What a body is, where groups may be at different places of it: one staged loop, and around it
 /// nothing at which they meet or for which they need shared memory.
@@ -99,21 +93,6 @@ SimpleBody::SimpleBody(Op &space) {
   }
 }
 
-/// Bytes of one iteration's staged loads, and of what is known of their rows all through the loop.
-struct StagedBytes {
-  int64_t stage = 0, rows = 0;
-
-  explicit StagedBytes(Op &loop) {
-    for (Op &op : loop.body().ops()) {
-      if (!isStagedLoad(op))
-        continue;
-      const Type tile = op.result()->type();
-      stage += tile.elements() * dtypeBytes(tile.dtype());
-      rows += gathersRows(op) ? TargetFacts::gatherTableBytes(tile.shape()[0]) : 0;
-    }
-  }
-};
-
 bool partOutput(Op &space, const TargetFacts &facts, PassContext &context) {
   const SimpleBody body(space);
   // What goes to peers leaves slowly.
@@ -123,11 +102,9 @@ bool partOutput(Op &space, const TargetFacts &facts, PassContext &context) {
   const Type tile = body.store->operand(0)->type();
   if (groups < 2 || tile.rank() != 2 || tile.shape()[0] != groups * facts.groupRows)
     return false;
-  const int64_t row = tile.shape()[1] * int64_t(dtypeBytes(tile.dtype())) + kRowPadding;
-  const StagedBytes bytes(*body.loop);
-  const int64_t room = facts.sharedBytes - TargetFacts::kReservedSharedBytes - kBarrierBytes -
-                       std::max<int64_t>(0, bytes.rows - kBarrierBytes / 2) - facts.groupRows * row;
-  const int64_t stages = std::min(room / bytes.stage, kEnoughStages);
+  const StagedPlan plan(space, controlBegin(space), groups);
+  const int64_t fit = plan.stagesIn(sharedRoom(facts));
+  const int64_t stages = std::min(fit, kEnoughStages);
   if (stages <= body.loop->get(attr::stages))
     return false;
   space.set(attr::epilogue_parts, groups);
@@ -147,14 +124,9 @@ bool splitEpilogue(Module &module, PassContext &context) {
   for (Op &kernel : module.body().ops()) {
     if (!kernel.is(OpKind::Kernel))
       continue;
-    llvm::SmallVector<Op *, 2> spaces;
     for (Op &op : kernel.body().ops())
       if (op.is(OpKind::Space) && op.has(attr::warpgroups))
-        spaces.push_back(&op);
-    if (int64_t(spaces.size()) > kMostSpaces)
-      continue;
-    for (Op *space : spaces)
-      changed |= partOutput(*space, *context.facts, context);
+        changed |= partOutput(op, *context.facts, context);
   }
   return changed;
 }

@@ -27,6 +27,7 @@
 #include "ir/analysis/dependence.h"
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/row_gathers.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/analysis/tensor_box.h"
 #include "ir/core/constants.h"
 #include "ir/core/op_classes.h"
@@ -36,7 +37,6 @@
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/Support/MathExtras.h"
 
 #include <array>
 
@@ -45,28 +45,15 @@ namespace {
 
 using namespace dtile::ir;
 
-/// Most stages that pay: copies that far ahead hide any latency.
-constexpr int64_t kMostStages = 8;
-constexpr int64_t kFewestStages = 2;
 /// The widest and the narrowest box along its innermost dimension, in bytes.
-constexpr int64_t kSwizzleBytes = 128;
+constexpr int64_t kMostSwizzleBytes = kBankLineBytes;
 constexpr int64_t kFewestSwizzleBytes = 32;
-/// What boxes in shared memory begin at multiples of, in bytes.
-constexpr int64_t kBoxAlign = 1024;
-/// Bytes of the summed dimension that one instruction takes.
-constexpr int64_t kDepthBytes = 32;
-/// Bytes that a row in shared memory is longer than its elements, at most.
-constexpr int64_t kRowPadding = 32;
 /// Most elements that an iteration loads at once beside operands: a scale of each row or column.
 constexpr int64_t kMostSmall = 512;
 /// Most rows, and columns, of a box.
 constexpr int64_t kMostBoxRows = 256;
-/// Rows whose words the swizzle permutes alike, and threads that copy where TMA does not.
-constexpr int64_t kSwizzleRows = 8, kCopyThreads = 128;
 /// Most dimensions of a tensor that TMA knows.
 constexpr size_t kMostTensorDims = 5;
-/// What a thread fetches at once of a picked row, in bytes.
-constexpr int64_t kWordBytes = 16;
 
 /// A product in a loop, and where its operands come from.
 struct StagedDot {
@@ -204,7 +191,7 @@ Op *loadOf(Value *operand, bool &isTransposed) {
 /// Bytes of a box along its innermost dimension.
 int64_t swizzleOf(Type tile) {
   const int64_t bytes = tile.shape()[1] * int64_t(dtypeBytes(tile.dtype()));
-  return std::min(kSwizzleBytes, bytes & -bytes);
+  return std::min(kMostSwizzleBytes, bytes & -bytes);
 }
 
 /// Whether a product is added to the tile that the loop carries, and that is all there is to both.
@@ -328,7 +315,7 @@ const char *LoadStager::judgeAwaited(Candidate &candidate) {
 bool LoadStager::canBeRead(Type tile) {
   return tile.isTile() && tile.rank() == 2 && swizzleOf(tile) >= kFewestSwizzleBytes &&
          tile.shape()[0] <= kMostBoxRows && tile.shape()[0] % kSwizzleRows == 0 &&
-         tile.elements() % kCopyThreads == 0;
+         tile.elements() % TargetFacts::kHelperThreads == 0;
 }
 
 /// Whether there is an instruction for the types and sizes of a product, and its operands are
@@ -342,7 +329,7 @@ bool LoadStager::hasProduct(const StagedDot &staged) const {
   for (unsigned i : {0u, 1u}) {
     const int64_t rows = staged.rows(i);
     const DType dtype = staged.dot->operand(i)->type().dtype();
-    if (staged.depth() * int64_t(dtypeBytes(dtype)) % kDepthBytes != 0 ||
+    if (staged.depth() * int64_t(dtypeBytes(dtype)) % TargetFacts::kGroupDepthBytes != 0 ||
         rows % (i == 0 ? facts_.groupRows : 16) != 0 || rows > kMostBoxRows)
       return false;
     if (!staged.loads[i])
@@ -414,7 +401,7 @@ bool LoadStager::findsRows(const Candidate &candidate) {
       return true;
     Op *window = load->operand(0)->definingOp();
     const Op *numbers = load->operand(1)->definingOp();
-    if (facts_.asyncCopyBytes < kWordBytes || !window || !window->is(OpKind::ViewTile) ||
+    if (facts_.asyncCopyBytes < kSharedWordBytes || !window || !window->is(OpKind::ViewTile) ||
         window->get(attr::dims) != "ar" || !numbers || !isBefore(*numbers))
       return false;
     Op *object = window->operand(0)->definingOp();
@@ -425,7 +412,7 @@ bool LoadStager::findsRows(const Candidate &candidate) {
     if (object && object->is(OpKind::ViewSlice) && object->get(attr::dims).ends_with("aa") &&
         !llvm::StringRef(object->get(attr::dims)).contains('r') && isBefore(*object))
       object = object->operand(0)->definingOp();
-    const int64_t elements = kWordBytes / int64_t(dtypeBytes(load->result()->type().dtype()));
+    const int64_t elements = kSharedWordBytes / int64_t(dtypeBytes(load->result()->type().dtype()));
     return object && object->is(OpKind::Param) && isWhole(window->operand(1), elements) &&
            polynomial(window->operand(2)) ==
                polynomial(object->operand(object->result()->type().rank() - 1)) &&
@@ -627,17 +614,13 @@ int64_t storedBytes(const Value *tile) {
   return bytes;
 }
 
-/// Shared memory that storing a result takes besides: the tile, its rows spread over the banks.
+/// What storing a result takes: the epilogue warp's output tile, or what its elements go through to
+/// the threads that store them.
 int64_t LoadStager::outputBytes(const Candidate &candidate) {
   int64_t most = 0;
-  for (Value *result : candidate.loop->results()) {
-    const Type type = result->type();
-    if (!type.isTile() || type.rank() != 2)
-      continue;
-    // Layouts count in powers of two.
-    const auto columns = int64_t(llvm::PowerOf2Ceil(uint64_t(type.shape()[1])));
-    most = std::max(most, type.shape()[0] * (columns * storedBytes(result) + kRowPadding));
-  }
+  for (Value *result : candidate.loop->results())
+    if (const Type type = result->type(); type.isTile() && type.rank() == 2)
+      most = std::max(most, paddedTileBytes(type.shape(), storedBytes(result)));
   return most;
 }
 
@@ -682,36 +665,31 @@ bool LoadStager::run() {
   refuseGathers();
   if (candidates_.empty())
     return false;
-  int64_t stageBytes = 0, scalarBytes = 0;
-  int64_t outputs = 0, rowBytes = 0;
-  llvm::SmallPtrSet<const Value *, 2> kept;
+  StagedPlan plan;
+  llvm::SmallVector<int64_t, 2> gathered;
+  llvm::SmallPtrSet<const Value *, 2> residents;
   const int64_t groups = groupsOf(candidates_[0]);
   for (const Candidate &candidate : candidates_) {
     if (groupsOf(candidate) != groups) {
       refuse(*candidate.dots.front().dot, "another product of the space has another height");
       return false;
     }
-    int64_t bytes = 0;
-    for (Op *load : candidate.loads())
-      bytes += load->result()->type().elements() * dtypeBytes(load->result()->type().dtype());
-    for (const Op *load : candidate.loads())
+    StageBytes stage;
+    for (const Op *load : candidate.loads()) {
+      stage.addBox(load->result()->type());
       if (gathersRows(*load))
-        rowBytes += TargetFacts::gatherTableBytes(load->result()->type().shape()[0]);
-    int64_t few = 0;
+        gathered.push_back(load->result()->type().shape()[0]);
+    }
     for (const Op *load : candidate.scalars)
-      few += TargetFacts::scalarBytes(load->result()->type().elements());
-    scalarBytes = std::max(scalarBytes, int64_t(llvm::alignTo(uint64_t(few), kBoxAlign)));
-    stageBytes = std::max(stageBytes, bytes);
-    outputs = std::max(outputs, outputBytes(candidate));
+      stage.addScalars(load->result()->type());
+    plan.stage.unite(stage);
+    plan.output = std::max(plan.output, outputBytes(candidate));
     for (const StagedDot &staged : candidate.dots)
-      if (isResident(candidate, staged))
-        kept.insert(staged.dot->operand(0));
+      if (isResident(candidate, staged) && residents.insert(staged.dot->operand(0)).second)
+        plan.addResident(staged.dot->operand(0)->type());
   }
-  int64_t reserved = outputs + rowBytes;
-  for (const Value *tile : kept)
-    reserved += tile->type().elements() * dtypeBytes(tile->type().dtype());
-  const int64_t room = facts_.sharedBytes - TargetFacts::kReservedSharedBytes - reserved;
-  const int64_t stages = std::min(kMostStages, room / (stageBytes + scalarBytes));
+  plan.controlEnd = StagedControl(controlBegin(space_), kMostStages, groups, gathered).end;
+  const int64_t stages = std::min(kMostStages, plan.stagesIn(sharedRoom(facts_)));
   if (stages < kFewestStages) {
     refuse(*candidates_[0].dots.front().dot, "two stages do not fit in shared memory");
     return false;

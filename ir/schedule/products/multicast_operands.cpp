@@ -14,6 +14,7 @@
 //   between the bodies, or that are not alone (both programs fill and release the same slots); what
 //   is checked or printed in a body; spaces that gather rows or keep an operand, and those whose
 //   order is the author's or rotated.
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/core/tile_order.h"
 #include "ir/transform/pass.h"
 
@@ -21,9 +22,6 @@ namespace dtile::passes {
 namespace {
 
 using namespace dtile::ir;
-
-/// Rows that swizzled boxes begin at: a half of a tile is whole boxes' rows.
-constexpr int64_t kBoxRows = 8;
 
 /// Whether a position may differ with a dimension of the space. What loops count does not, as their
 /// bounds do not; what they carry may.
@@ -94,8 +92,10 @@ bool multicastOperands(Module &module, PassContext &context) {
     const Value *dimension = space->body().argument(*fastest);
     if (!runsInStep(*space, dimension, isAlone))
       continue;
+    // A half of a tile is whole boxes' rows.
     walk(*space, [&](Op &op) {
-      if (!comesVia(op, LoadPath::Tma) || op.result()->type().shape()[0] % (2 * kBoxRows) != 0 ||
+      if (!comesVia(op, LoadPath::Tma) ||
+          op.result()->type().shape()[0] % (2 * kSwizzleRows) != 0 ||
           dependsOn(op.operand(0), dimension, *space))
         return;
       op.set(attr::multicast, true);

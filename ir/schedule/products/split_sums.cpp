@@ -20,7 +20,7 @@
 //   `split_rounds`: bodies that wait or check before the end of the loop, as others wait for what
 //   they leave; loops whose iterations differ from body to body.
 #include "ir/analysis/communication.h"
-#include "ir/analysis/row_gathers.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/transform/pass.h"
 
 #include <cmath>
@@ -87,24 +87,9 @@ bool carriesOnlySums(const Op &loop) {
   return yield->numOperands() > 0;
 }
 
-int64_t elementsOfSums(const Op &loop) {
-  int64_t elements = 0;
-  for (const Value *sum : loop.results())
-    elements += sum->type().elements();
-  return elements;
-}
-
 /// Elements of sums that a thread has at most, so that the exchange needs no registers that the
 /// products have not. Larger tiles are for products of many tiles.
 constexpr int64_t kMostElements = 64;
-
-int64_t bytesOfStages(Op &loop) {
-  int64_t bytes = 0;
-  for (const Op &op : loop.body().ops())
-    if (isStagedLoad(op))
-      bytes += op.result()->type().elements() * dtypeBytes(op.result()->type().dtype());
-  return bytes * loop.get(attr::stages);
-}
 
 /// The loop of a body that programs may share.
 struct SharedLoop {
@@ -183,11 +168,9 @@ bool splitSums(Module &module, PassContext &context) {
         loop->set(attr::split_rounds, true);
         changed = true;
       }
-      const int64_t elements = elementsOfSums(*loop);
       const int64_t threads = space.get(attr::warpgroups) * context.facts->groupThreads;
-      const int64_t bytes =
-          TargetFacts::exchangeBytes(elements, threads, context.facts->clusterPrograms);
-      if (mayLeave || bytes > bytesOfStages(*loop) || elements > threads * kMostElements)
+      if (mayLeave || !stagesHoldExchange(*loop, *context.facts) ||
+          carriedElements(*loop) > threads * kMostElements)
         continue;
       loop->set(attr::split_sums, true);
       changed = true;

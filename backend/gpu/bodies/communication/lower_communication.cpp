@@ -9,6 +9,7 @@
 #include "backend/gpu/space_facts.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/shared_memory_plan.h"
 
 #include "llvm/IR/Intrinsics.h"
 
@@ -203,9 +204,10 @@ std::pair<llvm::Value *, int32_t> BodyLowering::copyBuffer(const View &source,
   const std::pair<llvm::Value *, int32_t> none(llvm::ConstantPointerNull::get(b.getPtrTy()), 0);
   const TargetFacts &facts = gpu_.device.facts();
   // Beside products memory answers later, and their programs have all shared memory anyway.
-  const int64_t room = facts.sharedBytes - TargetFacts::kReservedSharedBytes - gpu_.sharedMark();
-  const bool isTwice = hasStagedLoads(*kernel_.kernel) && room >= 2 * facts.copyBytes;
-  const int32_t bytes = facts.copyBytes * (isTwice ? 2 : 1);
+  const int64_t room = ir::sharedRoom(facts) - gpu_.sharedMark();
+  int64_t bytes = ir::copyRingBytes(facts, hasStagedLoads(*kernel_.kernel));
+  if (room < bytes)
+    bytes = ir::copyRingBytes(facts, /*besideProducts=*/false);
   if (room < bytes || bytes == 0)
     return none;
   // Copies that are known to be small are made by all threads.
@@ -219,7 +221,7 @@ std::pair<llvm::Value *, int32_t> BodyLowering::copyBuffer(const View &source,
   }
   if (most < TargetFacts::kLeastBulkBytes)
     return none;
-  return {sharedScratch(bytes), bytes};
+  return {sharedScratch(bytes), int32_t(bytes)};
 }
 
 void BodyLowering::copy(View source, View destination) {

@@ -2,6 +2,7 @@
 #include "backend/gpu/bodies/memory/row_buffers.h"
 
 #include "backend/gpu/bodies/memory/tile_access.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/analysis/tensor_box.h"
 
 namespace dtile::backend::gpu {
@@ -37,9 +38,8 @@ RowBuffers::RowBuffers(BodyLowering &body, Op &space) : body_(body) {
         buffers_.contains(row.number))
       return;
     const int64_t word = int64_t(run.length) * dtypeBytes(type.dtype());
-    const int64_t tile = word * (info.size() / run.length) * body.threads();
-    llvm::Value *base =
-        body.gpu().shared(body.builder(), tile * row.tiles, GpuModule::kScratchAlign);
+    const int64_t tile = ir::rowBufferBytes(type, body.threads());
+    llvm::Value *base = body.gpu().shared(body.builder(), tile * row.tiles, ir::kScratchAlignBytes);
     buffers_[row.number] = {base, word, tile};
   });
 }
