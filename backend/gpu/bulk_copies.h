@@ -54,8 +54,6 @@ public:
                             uint16_t programs) const = 0;
   /// prefetch.tensormap
   virtual void prefetchTensorMap(llvm::IRBuilder<> &b, llvm::Value *map) const = 0;
-  /// What addresses and lengths of rows are multiples of, in bytes.
-  static constexpr unsigned kRowAlign = 16;
   /// By one thread: loads `bytes` (i32) from memory, this device's or a peer's, into shared memory;
   /// they complete at the barrier (cp.async.bulk).
   virtual void loadRow(llvm::IRBuilder<> &b, llvm::Value *shared, llvm::Value *memory,

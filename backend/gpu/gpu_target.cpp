@@ -279,13 +279,13 @@ llvm::Error leaveOut(llvm::ArrayRef<Compiled> kernels, const llvm::StringMap<std
 /// Bytes of a thread that are stored and loaded where no main loop is: what roles that copy hold,
 /// or what is kept for the end. ag_gemm of 128x256 has 2084 of them, none in its main loop;
 /// products of 256x256, whose sums do not fit, have 4000 (f32) to 6400.
-constexpr int64_t kFewBytes = 3000;
+constexpr int64_t kFewSpilledBytes = 3000;
 
 /// What the assembler has found that a user sees as time; empty where it is nothing.
 std::string whySlow(const KernelStats &stats) {
   std::string why;
   const auto add = [&](const std::string &words) { why += (why.empty() ? "" : "; ") + words; };
-  if (const int64_t bytes = stats.spillStores + stats.spillLoads; bytes > kFewBytes)
+  if (const int64_t bytes = stats.spillStores + stats.spillLoads; bytes > kFewSpilledBytes)
     add("each thread stores " + std::to_string(stats.spillStores) +
         " bytes of registers to memory, and loads " + std::to_string(stats.spillLoads) +
         ", as its tiles do not fit: smaller ones do");

@@ -19,7 +19,7 @@ constexpr llvm::StringLiteral kLeftOut[] = {".nv_debug_ptx_txt", ".nv_debug_line
                                             ".rela.nv_debug_line_sass"};
 
 /// What is behind a cut moves by a multiple of this, so that it stays as aligned as it was.
-constexpr uint64_t kAlignment = 128;
+constexpr uint64_t kSectionAlignment = 128;
 
 struct Cut {
   uint64_t begin, bytes;
@@ -76,7 +76,7 @@ std::string withoutPtxText(llvm::StringRef cubin) {
   for (Elf64_Shdr &section : *sections)
     if (section.sh_type != SHT_NOBITS &&
         llvm::is_contained(kLeftOut, nameOf(cubin, names, section))) {
-      cuts.push_back({section.sh_offset, section.sh_size / kAlignment * kAlignment});
+      cuts.push_back({section.sh_offset, section.sh_size / kSectionAlignment * kSectionAlignment});
       section.sh_size = 0;
     }
   llvm::sort(cuts, [](const Cut &a, const Cut &b) { return a.begin < b.begin; });

@@ -4,6 +4,7 @@
 
 #include "ir/analysis/communication.h"
 #include "ir/analysis/row_gathers.h"
+#include "ir/analysis/shared_memory_plan.h"
 #include "ir/core/constants.h"
 
 namespace dtile::ir {
@@ -54,12 +55,11 @@ bool movesPast(const Op &loop, const Value &view) {
 bool isLookup(const Op &op) { return isLoadOfInput(op) && op.result()->type().isIntLike(); }
 
 bool isTileLookup(const Op &op) {
-  constexpr unsigned kFewestBytes = 4;
   if (!isReadOfInput(op))
     return false;
   const Type type = op.result()->type();
   return type.isTile() && type.rank() == 1 && isInteger(type.dtype()) &&
-         dtypeBytes(type.dtype()) >= kFewestBytes;
+         dtypeBytes(type.dtype()) >= kLeastAsyncBytes;
 }
 
 namespace {

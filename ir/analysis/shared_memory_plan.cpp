@@ -156,7 +156,7 @@ StageBytes::StageBytes(Op &loop) {
 StagedControl::StagedControl(int64_t begin, int64_t stages, int64_t parts,
                              llvm::ArrayRef<int64_t> gathered)
     : begin(begin), end(begin) {
-  constexpr int64_t kFlagBytes = 4;
+  constexpr int64_t kFailedBytes = 4;
   const auto add = [&](int64_t bytes, int64_t align) {
     const int64_t offset = aligned(end, align);
     end = offset + bytes;
@@ -165,7 +165,7 @@ StagedControl::StagedControl(int64_t begin, int64_t stages, int64_t parts,
   const auto barriers = [&](int64_t count) { return add(count * kMbarrierBytes, kMbarrierBytes); };
   full = barriers(stages);
   empty = barriers(stages);
-  failed = add(kFlagBytes, kFlagBytes);
+  failed = add(kFailedBytes, kFailedBytes);
   for (int64_t *barrier : {&ready, &received, &added, &reusable})
     *barrier = barriers(1);
   for (int64_t *ring : {&bodies, &bodiesFull, &bodiesEmpty})
@@ -256,7 +256,7 @@ int64_t clusterExchangeBytes(int64_t elements, int64_t threads, int64_t most) {
   int64_t received = 0;
   for (int64_t parts = 2; parts <= most; ++parts)
     received = std::max(received, (parts - 1) * ((groups + parts - 1) / parts));
-  return (groups + received) * threads * kExchangeGroup * int64_t(sizeof(float));
+  return (groups + received) * threads * kExchangeGroupBytes;
 }
 
 } // namespace

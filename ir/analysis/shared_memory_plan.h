@@ -29,6 +29,8 @@ inline constexpr int64_t kSwizzleRows = 8;
 inline constexpr int64_t kBoxAlignBytes = kSwizzleRows * kBankLineBytes;
 /// What multistage slots, and what elements go through, begin at multiples of.
 inline constexpr int64_t kScratchAlignBytes = kBankLineBytes;
+/// The narrowest cp.async.
+inline constexpr int64_t kLeastAsyncBytes = 4;
 /// An mbarrier.
 inline constexpr int64_t kMbarrierBytes = 8;
 /// Bodies that the load warp may be ahead of the warpgroups.
@@ -146,6 +148,7 @@ inline constexpr int64_t kMostStages = 8;
 
 /// Elements of sums that programs of a cluster exchange at once.
 inline constexpr int64_t kExchangeGroup = 4;
+inline constexpr int64_t kExchangeGroupBytes = kExchangeGroup * int64_t(sizeof(float));
 /// Elements of the sums that a loop carries.
 [[nodiscard]] int64_t carriedElements(const Op &loop);
 /// Whether the stages of a staged loop are room for the exchange of its sums.

@@ -9,6 +9,10 @@
 
 namespace dtile::ir {
 
+/// Integers of fewer bytes are widened before they say where an element of a tile is: its position
+/// might not be one of them.
+inline constexpr unsigned kLeastPositionBytes = 4;
+
 /// The types of an operation that has a row in elementwise.def.
 [[nodiscard]] constexpr std::optional<ElementTypes> elementTypes(OpKind kind) {
   switch (kind) {

@@ -266,9 +266,7 @@ std::string checkTake(const Op &op) {
   const Type tile = op.operand(0)->type(), index = op.operand(1)->type();
   if (std::string problem = checkDimension(op, attr::axis, tile.rank()); !problem.empty())
     return problem;
-  // A number of a position in few bits would have to wrap.
-  constexpr unsigned kLeastBytes = 4;
-  if (!isInteger(index.dtype()) || dtypeBytes(index.dtype()) < kLeastBytes)
+  if (!isInteger(index.dtype()) || dtypeBytes(index.dtype()) < kLeastPositionBytes)
     return isNot("operand 1", index, "a tile of integers of 32 or 64 bits");
   llvm::SmallVector<int64_t, 4> taken(index.shape());
   if (taken.size() == tile.rank())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Values: arithmetic, tiles, loads and calls.
 #include "frontend/base/check.h"
+#include "ir/core/op_classes.h"
 #include "ir/from_ast/existing_elements.h"
 #include "ir/from_ast/lowering.h"
 
@@ -304,9 +305,7 @@ Value *Lowering::reduce(const TExpr &expr, OpKind kind, llvm::StringRef name) {
 
 Value *Lowering::take(const TExpr &expr) {
   Value *tile = value(*expr.operands[0]), *index = value(*expr.operands[1]);
-  // No number of fewer bits becomes a position that it is not.
-  constexpr unsigned kLeastBytes = 4;
-  if (dtypeBytes(index->type().dtype()) < kLeastBytes)
+  if (dtypeBytes(index->type().dtype()) < kLeastPositionBytes)
     index = builder_.value(OpKind::Cast, {index},
                            builder_.types().tile(index->type().shape(), DType::I32));
   return builder_.value(OpKind::Take, {tile, index}, typeOf(expr.type),

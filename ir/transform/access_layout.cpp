@@ -14,7 +14,7 @@ using namespace dtile::ir;
 namespace {
 
 /// Tiles below this size are loaded and stored in any layout.
-constexpr int64_t kSmallBytes = 2048;
+constexpr int64_t kSmallAccessBytes = 2048;
 /// Neighbours that the lanes of a warp should move together, in bytes; and on their way to other
 /// ranks.
 constexpr int64_t kSegmentBytes = 32;
@@ -33,7 +33,7 @@ int64_t segmentBytes(const Value &tile) {
 bool streams(const Layout &layout, const Value &tile) {
   const Type type = tile.type();
   const int64_t bytes = dtypeBytes(type.dtype());
-  if (type.elements() * bytes < kSmallBytes)
+  if (type.elements() * bytes < kSmallAccessBytes)
     return true;
   const unsigned dim = type.rank() - 1;
   int64_t run = layout.contiguous(dim);
@@ -47,7 +47,7 @@ bool streams(const Layout &layout, const Value &tile) {
 
 /// Whether several warps have the same elements of a large tile.
 bool isRepeated(const Layout &layout, Type type) {
-  return type.elements() * int64_t(dtypeBytes(type.dtype())) >= kSmallBytes &&
+  return type.elements() * int64_t(dtypeBytes(type.dtype())) >= kSmallAccessBytes &&
          llvm::any_of(layout.bits(LayoutBits::Warp), [](const Layout::Position &way) {
            return llvm::all_of(way, [](int64_t step) { return step == 0; });
          });
@@ -83,8 +83,8 @@ bool isPlainAccess(const Op &op) { return !op.has(attr::via); }
 } // namespace
 
 unsigned accessElements(const TargetFacts *facts, unsigned bytes) {
-  constexpr unsigned kAccessBytes = 16;
-  return std::max(1u, (facts ? unsigned(facts->accessBytes) : kAccessBytes) / bytes);
+  constexpr unsigned kUsualAccessBytes = 16;
+  return std::max(1u, (facts ? unsigned(facts->accessBytes) : kUsualAccessBytes) / bytes);
 }
 
 std::optional<Layout> accessLayout(const Value &tile, const Layout &computed,

@@ -2,6 +2,8 @@
 // Products of tiles without matrix instructions: element by element, from shared memory.
 #include "backend/gpu/bodies/multistage_loop.h"
 
+#include "ir/analysis/shared_memory_plan.h"
+
 #include "llvm/IR/Intrinsics.h"
 
 namespace dtile::backend::gpu {
@@ -13,12 +15,12 @@ using ir::OpKind;
 
 namespace {
 
-/// Elements and bytes of an operand that a thread reads at once, at most.
-constexpr int64_t kMostRun = 4, kAccessBytes = 16;
+/// Elements of an operand that a thread reads at once, at most.
+constexpr int64_t kMostRun = 4;
 /// Steps of the depth in one iteration, at most, and products of elements in it.
 constexpr int64_t kMostSteps = 8, kMostUnrolled = 512;
 /// Of a thread, for sums and for what they are made from: 255 less what addresses need.
-constexpr int64_t kMostRegisters = 208;
+constexpr int64_t kMostThreadRegisters = 208;
 
 } // namespace
 
@@ -131,7 +133,7 @@ ElementProduct::Run ElementProduct::runOf(unsigned i, int64_t depth, int64_t off
   for (const int64_t apart : {offset, tile.strides[1 - tile.fastest]})
     if (apart != 0)
       bytes = std::min(bytes, int64_t(1) << llvm::countr_zero(uint64_t(apart)));
-  int64_t length = std::max<int64_t>(1, std::min(bytes, kAccessBytes) / each);
+  int64_t length = std::max<int64_t>(1, std::min(bytes, ir::kSharedWordBytes) / each);
   if (isAlongDepth)
     return {true, std::min(length, int64_t(1) << llvm::countr_zero(uint64_t(depth)))};
   // As long as the thread has all of it.
@@ -154,7 +156,7 @@ void ElementProduct::fitRegisters(Run (&runs)[2], int64_t sums) const {
         lines *= way[i] != 0 ? 2 : 1;
       registers += lines * (runs[i].isAlongDepth ? runs[i].length : 1);
     }
-    if (registers * std::max<int64_t>(1, dtypeBytes(dtype_) / 4) <= kMostRegisters)
+    if (registers * std::max<int64_t>(1, dtypeBytes(dtype_) / 4) <= kMostThreadRegisters)
       return;
     bool isShorter = false;
     for (Run &run : runs)

@@ -21,7 +21,7 @@ using ir::OpKind;
 namespace {
 
 /// Registers of one tile in a thread: beyond this everything would go through memory.
-constexpr unsigned kMostRegisters = 1024;
+constexpr unsigned kMostTileRegisters = 1024;
 
 } // namespace
 
@@ -50,7 +50,7 @@ void BodyLowering::lower(Op &space) {
 void BodyLowering::lowerTargetOp(Op &op) {
   for (ir::Value *value : op.results())
     if (value->type().isTile() && value->type().layout() &&
-        info(value->type()).size() > kMostRegisters)
+        info(value->type()).size() > kMostTileRegisters)
       return giveUp(op, "makes a tile of " + llvm::Twine(value->type().elements()) +
                             " elements, which the registers of " + llvm::Twine(threads_) +
                             " threads do not hold; use smaller blocks");

@@ -309,13 +309,12 @@ MultistageLoop::Numbers MultistageLoop::lookUp(Value *position) {
 
 /// Whether numbers can be copied, and nothing has to be looked up to know where they are.
 bool MultistageLoop::canPrefetchIndices() const {
-  constexpr unsigned kFewestBytes = 4;
   if (!ir::MultistageSlot::holdsNumbers(lookups_.size()))
     return false;
   return llvm::all_of(lookups_, [](Op *op) {
     ir::PositionChain chain;
     bool isVarying = false;
-    return dtypeBytes(op->result()->type().elementOrIndex()) >= kFewestBytes &&
+    return dtypeBytes(op->result()->type().elementOrIndex()) >= ir::kLeastAsyncBytes &&
            ir::followsFromPosition(*op, chain, isVarying) &&
            llvm::count_if(chain, [](const Op *each) { return ir::isLookup(*each); }) == 1;
   });

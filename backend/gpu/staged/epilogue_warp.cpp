@@ -15,6 +15,7 @@
 
 #include "ir/analysis/communication.h"
 #include "ir/core/tile_order.h"
+#include "ir/model/op_cost.h"
 
 namespace dtile::backend::gpu {
 
@@ -183,7 +184,7 @@ EpilogueWarp::TileRegion EpilogueWarp::target(const View &view) {
   }
   Value *edges = b.CreateMul(b.CreateOr(to.low[1], to.high[1]), b.getInt64(bytes));
   Value *all = b.CreateOr(b.CreatePtrToInt(to.data, b.getInt64Ty()), to.stride[0]);
-  all = b.CreateAnd(b.CreateOr(all, edges), b.getInt64(BulkCopies::kRowAlign - 1));
+  all = b.CreateAnd(b.CreateOr(all, edges), b.getInt64(model::kRowAlign - 1));
   Value *isDense = b.CreateICmpEQ(to.stride[1], b.getInt64(bytes));
   to.isRows = b.CreateAnd(b.CreateIsNull(all), isDense);
   return to;
@@ -307,7 +308,7 @@ void EpilogueWarp::moveElement(Value *from, Value *to) {
 
 void EpilogueWarp::fillWithZeros() {
   llvm::Type *word = llvm::FixedVectorType::get(b.getInt32Ty(), 4);
-  const unsigned bytes = BulkCopies::kRowAlign;
+  const unsigned bytes = model::kRowAlign;
   const SharedTile &tile = ring_.output->tile;
   Value *first = b.CreatePtrToInt(tile.base, b.getInt32Ty());
   eachOfLanes(b.getInt64(0), b.getInt64(tile.bytes / bytes), [&](Value *number) {

@@ -32,8 +32,7 @@ using llvm::Value;
 
 namespace {
 
-/// Elements of a group, and bytes.
-constexpr unsigned kGroup = ir::kExchangeGroup, kGroupBytes = 4 * kGroup;
+constexpr unsigned kGroup = ir::kExchangeGroup, kGroupBytes = ir::kExchangeGroupBytes;
 
 /// Emits the exchange for one thread.
 class SumExchange {

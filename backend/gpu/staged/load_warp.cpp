@@ -3,6 +3,7 @@
 // them acts.
 #include "backend/gpu/staged/load_warp.h"
 #include "backend/gpu/async_copies.h"
+#include "ir/analysis/shared_memory_plan.h"
 
 namespace dtile::backend::gpu {
 
@@ -253,8 +254,6 @@ void LoadWarp::loadScalarWords(Op &load, Value *from, Value *count, Value *slot)
 }
 
 void LoadWarp::loadScalarElements(Op &load, const View &from, Value *slot) {
-  /// Of a cp.async, at least.
-  constexpr unsigned kLeastAsyncBytes = 4;
   const auto bytes = unsigned(fetchedBytes(load));
   const ir::Type type = load.result()->type();
   Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
@@ -275,14 +274,14 @@ void LoadWarp::loadScalarElements(Op &load, const View &from, Value *slot) {
                                 b.CreateMul(number, b.getInt32(uint32_t(bytes))));
     Value *to = b.CreateGEP(b.getInt8Ty(), shared(address(slot, 0)), offset);
     when(exists, "word", [&] {
-      if (bytes == kLeastAsyncBytes)
+      if (bytes == ir::kLeastAsyncBytes)
         return gpu_.device.asyncCopies()->copy(
             b, to, there, bytes, b.CreateSelect(isThere, b.getInt32(bytes), b.getInt32(0)));
       b.CreateStore(b.CreateLoad(b.getIntNTy(8 * bytes), there), to);
     });
   }
   // Those who wait see what was stored, too, and not only what was copied.
-  if (bytes < kLeastAsyncBytes)
+  if (bytes < ir::kLeastAsyncBytes)
     b.CreateFence(llvm::AtomicOrdering::AcquireRelease,
                   context().getOrInsertSyncScopeID(gpu_.device.rankScope()));
 }

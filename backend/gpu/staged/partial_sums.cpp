@@ -21,7 +21,7 @@ using llvm::Value;
 namespace {
 
 constexpr unsigned kGroup = ir::kExchangeGroup;
-constexpr uint64_t kGroupBytes = kGroup * sizeof(float);
+constexpr uint64_t kGroupBytes = ir::kExchangeGroupBytes;
 constexpr uint64_t kFlagBytes = sizeof(uint64_t);
 constexpr uint64_t kPlaces = DTILE_DEVICE_PARTIAL_PLACES;
 

@@ -19,11 +19,9 @@ constexpr size_t kMostPicked = 24;
 
 /// Whether all that the kernel does to an object is to add positive numbers to elements.
 bool isOnlyAddedTo(Op &kernel, const Op &object) {
-  // One of fewer bits comes round soon.
-  constexpr unsigned kFewestBytes = 4;
   bool isOnly = (object.get(ir::attr::mode) == ir::ParamMode::Scratch ||
                  object.get(ir::attr::mode) == ir::ParamMode::Symm) &&
-                dtypeBytes(object.result()->type().dtype()) >= kFewestBytes;
+                dtypeBytes(object.result()->type().dtype()) >= kLeastCounterBytes;
   ir::walk(kernel, [&](Op &op) {
     Value *view = ir::writtenView(op);
     if (!view || !view->type().isView())

@@ -19,6 +19,9 @@ using ir::Polynomial;
 using ir::Polynomials;
 using ir::Value;
 
+/// Integers of fewer bytes come round too soon to be taken as numbers without an end.
+inline constexpr unsigned kLeastCounterBytes = 4;
+
 /// A condition: a polynomial at least zero, or several of them.
 struct Formula {
   enum class Kind : uint8_t {

@@ -36,10 +36,9 @@ bool counts(const Value *tile, IsDistinct isDistinct) {
   const Op *op = tile->definingOp();
   if (!op)
     return false;
-  // Numbers of fewer bits could come round, and floats are rounded.
-  constexpr unsigned kFewestBytes = 4;
+  // Floats are rounded.
   const DType type = tile->type().dtype();
-  if (!isInteger(type) || dtypeBytes(type) < kFewestBytes)
+  if (!isInteger(type) || dtypeBytes(type) < kLeastCounterBytes)
     return false;
   switch (op->kind()) {
   case OpKind::Iota:

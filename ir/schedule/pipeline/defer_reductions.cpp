@@ -34,7 +34,7 @@ namespace {
 using namespace dtile::ir;
 
 /// Registers of a thread that groups in place of rows may take in one loop.
-constexpr int64_t kMostRegisters = 64;
+constexpr int64_t kMostDeferredRegisters = 64;
 /// Neighbours of a row in a group: what one thread loads at once, of any type of up to 4 bytes.
 constexpr int64_t kGroup = 4;
 
@@ -501,7 +501,7 @@ bool deferReductions(Module &module, PassContext &context) {
     const int64_t groups = search.groups(threads);
     if (groups == 0)
       continue;
-    if (groups > kMostRegisters * threads) {
+    if (groups > kMostDeferredRegisters * threads) {
       context.remark(*loop, "each iteration reduces rows: groups would take too many registers");
       continue;
     }

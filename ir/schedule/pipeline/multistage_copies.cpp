@@ -32,7 +32,7 @@ using namespace dtile::ir;
 constexpr int64_t kMostSlots = 6;
 constexpr int64_t kBytesAhead = 64 * 1024;
 /// Tiles below this size are loaded as they are.
-constexpr int64_t kSmallBytes = 512;
+constexpr int64_t kSmallCopyBytes = 512;
 /// Threads whose registers may be all that a processor has.
 constexpr int64_t kFullThreads = 256;
 /// Of a tile that is kept in registers all through a loop, in one thread.
@@ -135,7 +135,7 @@ bool LoopCopies::canBeCopied(Op &load) {
       return false;
   const int64_t bytes = dtypeBytes(tile->type().dtype());
   if (tile->type().shape()[1] * bytes % kSharedWordBytes != 0 ||
-      tile->type().elements() * bytes < kSmallBytes)
+      tile->type().elements() * bytes < kSmallCopyBytes)
     return false;
   PositionChain chain;
   bool isVarying = false;

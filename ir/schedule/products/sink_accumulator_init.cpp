@@ -25,7 +25,7 @@ namespace {
 using namespace dtile::ir;
 
 /// Registers of a thread that a sum may take for something else to be added to it.
-constexpr int64_t kMostRegisters = 96;
+constexpr int64_t kMostInitRegisters = 96;
 
 /// What one loop begins some of its sums with.
 class SumStart {
@@ -34,7 +34,7 @@ public:
       : loop_(loop), start_(start), carried_(carried) {}
   /// For groups of so many threads.
   [[nodiscard]] bool pays(int64_t threads) const {
-    return start_.type().elements() <= kMostRegisters * threads;
+    return start_.type().elements() <= kMostInitRegisters * threads;
   }
   [[nodiscard]] bool canMove();
   void move();

@@ -22,8 +22,8 @@ using ir::Op;
 namespace {
 
 /// Data of a word, and of the largest group.
-constexpr unsigned kWordBytes = 4;
-constexpr unsigned kGroupBytes = 8;
+constexpr unsigned kLlWordBytes = 4;
+constexpr unsigned kLlGroupBytes = 8;
 /// Groups that are polled for together: so many loads are on their way at once.
 constexpr size_t kGroupsAtOnce = 8;
 
@@ -43,7 +43,7 @@ public:
   /// Of a group.
   [[nodiscard]] unsigned words() const { return words_; }
   /// The element that a word begins with, or is a part of.
-  [[nodiscard]] unsigned firstElement(unsigned word) const { return word * kWordBytes / bytes_; }
+  [[nodiscard]] unsigned firstElement(unsigned word) const { return word * kLlWordBytes / bytes_; }
   [[nodiscard]] llvm::Value *address(const Group &group);
   /// i1: an element of a group is inside of the view.
   [[nodiscard]] llvm::Value *exists(const Group &group, unsigned element);
@@ -64,10 +64,10 @@ LlTile::LlTile(BodyLowering &body, const View &view, llvm::Value *object, const 
     : b(body.builder()), view_(view), bytes_(dtypeBytes(view.type.dtype())) {
   const unsigned last = unsigned(info.shape.size()) - 1;
   const unsigned run = info.layout.contiguous(last) * bytes_;
-  const bool isPair = run >= kGroupBytes && info.shape[last] * bytes_ % kGroupBytes == 0;
-  const unsigned bytes = isPair ? kGroupBytes : std::max(kWordBytes, bytes_);
+  const bool isPair = run >= kLlGroupBytes && info.shape[last] * bytes_ % kLlGroupBytes == 0;
+  const unsigned bytes = isPair ? kLlGroupBytes : std::max(kLlWordBytes, bytes_);
   DTILE_CHECK(run >= bytes && info.shape[last] * bytes_ % bytes == 0, "threads have whole words");
-  words_ = bytes / kWordBytes;
+  words_ = bytes / kLlWordBytes;
   info.eachRun({last, bytes / bytes_},
                [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
                  DTILE_CHECK(slots.size() == bytes / bytes_, "a tile ends with a word");
@@ -114,10 +114,10 @@ Layout wordLayout(const TileInfo &info, DType type, const TargetFacts &facts, un
   const unsigned bytes = dtypeBytes(type);
   const unsigned run = info.layout.contiguous(last) * bytes;
   const bool isLong = run > most && info.shape[last] * bytes % most == 0;
-  if (run >= kWordBytes && !isLong)
+  if (run >= kLlWordBytes && !isLong)
     return info.layout;
   // Words, or groups of them, are spread over the threads, then split into elements.
-  const auto elements = int32_t((isLong ? most : kWordBytes) / bytes);
+  const auto elements = int32_t((isLong ? most : kLlWordBytes) / bytes);
   llvm::SmallVector<int64_t, 4> words(info.shape);
   words.back() /= elements;
   llvm::SmallVector<unsigned, 4> order;
@@ -174,7 +174,7 @@ void BodyLowering::putLl(Op &op) {
   const TileInfo &own = info(op.operand(0)->type());
   // Where a thread had several groups that follow each other, the stores of a warp would leave
   // gaps, and the way to peers carries whole sectors.
-  const TileInfo from(wordLayout(own, dtype, gpu_.device.facts(), threads_, kGroupBytes),
+  const TileInfo from(wordLayout(own, dtype, gpu_.device.facts(), threads_, kLlGroupBytes),
                       own.shape);
   const Registers values = registers(op.operand(0), from.layout);
   llvm::Type *element = memoryType(context(), dtype);
@@ -191,7 +191,7 @@ void BodyLowering::putLl(Op &op) {
         for (unsigned slot : group.slots)
           bits.push_back(arith_.toMemory(dtype, values[slot]));
         llvm::Value *all =
-            b.CreateBitCast(packed(element, bits), b.getIntNTy(tile.words() * kWordBytes * 8));
+            b.CreateBitCast(packed(element, bits), b.getIntNTy(tile.words() * kLlWordBytes * 8));
         llvm::Value *place = tile.address(group);
         if (there.rank)
           place = call(DeviceCall::peer, {kernel_.launch, place, there.rank});
@@ -280,11 +280,11 @@ void BodyLowering::loadLl(Op &op) {
 
     b.SetInsertPoint(done);
     for (auto [g, group] : llvm::enumerate(groups)) {
-      llvm::Type *all = b.getIntNTy(tile.words() * kWordBytes * 8);
+      llvm::Type *all = b.getIntNTy(tile.words() * kLlWordBytes * 8);
       llvm::Value *bits = nullptr;
       for (unsigned word = 0; word < tile.words(); ++word) {
         llvm::Value *data = b.CreateTrunc(words[g * tile.words() + word], i32);
-        data = b.CreateShl(b.CreateZExt(data, all), uint64_t(word) * kWordBytes * 8);
+        data = b.CreateShl(b.CreateZExt(data, all), uint64_t(word) * kLlWordBytes * 8);
         bits = bits ? b.CreateOr(bits, data) : data;
       }
       bits = b.CreateBitCast(bits, packedType(element, unsigned(group.slots.size())));

@@ -22,10 +22,10 @@ struct CountRead {
 /// Whether a counter begins each launch with zero, and all that the kernel does to it is that one
 /// op adds one.
 bool isCountedByOne(const Op &add, const Op &counter) {
-  constexpr unsigned kFewestBytes = 4;
   if (counter.get(ir::attr::mode) != ir::ParamMode::Scratch ||
-      dtypeBytes(counter.result()->type().dtype()) < kFewestBytes || !counter.get(ir::attr::zero) ||
-      add.get(ir::attr::kind) != "add" || ir::constantOf(add.operand(1)) != 1)
+      dtypeBytes(counter.result()->type().dtype()) < kLeastCounterBytes ||
+      !counter.get(ir::attr::zero) || add.get(ir::attr::kind) != "add" ||
+      ir::constantOf(add.operand(1)) != 1)
     return false;
   bool isOnly = true;
   ir::walk(*counter.parentOp(), [&](Op &op) {
