@@ -2,8 +2,12 @@
 // Follows numbers of rows to where they come from, and to where they go.
 #include "ir/analysis/row_gathers.h"
 #include "ir/core/op_classes.h"
+#include "ir/core/view_dims.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
+
+#include <functional>
 
 namespace dtile::ir {
 
@@ -52,6 +56,54 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees) {
 bool isForRows(const Op &op, std::optional<LoadPath> path) {
   Seen seen;
   return isForRows(op, path, seen);
+}
+
+namespace {
+
+/// Whether a slice takes a range of rows, all columns.
+bool isSliceOfRows(const Op &op) {
+  const auto dims = viewDims(op);
+  return dims.size() == 2 && dims[0].isRange() && dims[1].isAll();
+}
+
+/// Whether a slice takes all of the two innermost dimensions, at one position of those around.
+bool isMatrixSlice(const Op &op) {
+  const auto dims = viewDims(op);
+  return dims.size() >= 2 &&
+         llvm::all_of(llvm::ArrayRef(dims).take_back(2), std::mem_fn(&ViewDim::isAll)) &&
+         llvm::none_of(dims, std::mem_fn(&ViewDim::isRange));
+}
+
+} // namespace
+
+std::optional<PickedRows> matchPickedRows(const Op &gather) {
+  const Op *window = gather.operand(0)->definingOp();
+  if (!window || !window->is(OpKind::ViewTile))
+    return std::nullopt;
+  const auto dims = viewDims(*window);
+  if (dims.size() != 2 || !dims[0].isAll() || !dims[1].isRange())
+    return std::nullopt;
+  PickedRows rows;
+  rows.column = window->operand(dims[1].operand);
+  rows.columnLimit = window->operand(dims[1].operand + 1);
+  Op *object = window->operand(0)->definingOp();
+  const auto isSlice = [&](bool (*matches)(const Op &)) {
+    return object && object->is(OpKind::ViewSlice) && matches(*object);
+  };
+  if (isSlice(isSliceOfRows)) {
+    const unsigned first = viewDims(*object)[0].operand;
+    rows.bounds = {object->operand(first), object->operand(first + 1)};
+    rows.slices.push_back(object);
+    object = object->operand(0)->definingOp();
+  }
+  if (isSlice(isMatrixSlice)) {
+    rows.slices.push_back(object);
+    object = object->operand(0)->definingOp();
+  }
+  if (!object || !object->is(OpKind::Param))
+    return std::nullopt;
+  rows.columns = object->operand(object->result()->type().rank() - 1);
+  return rows;
 }
 
 } // namespace dtile::ir

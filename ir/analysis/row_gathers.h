@@ -21,4 +21,18 @@ namespace dtile::ir {
 /// indices by themselves.
 [[nodiscard]] bool isForRows(const Op &op, std::optional<LoadPath> path = std::nullopt);
 
+/// The rows that an index tile picks: of a parameter's innermost dimensions, and of these a block
+/// of columns.
+struct PickedRows {
+  /// The parameter's number of columns; where the block begins, and its limit.
+  Value *columns = nullptr, *column = nullptr, *columnLimit = nullptr;
+  /// Slices between the parameter and the block.
+  llvm::SmallVector<Op *, 2> slices;
+  /// Which rows may be picked, where not all may: a range of them.
+  llvm::SmallVector<Value *, 2> bounds;
+};
+
+/// Nothing where the rows of a gather are something else.
+[[nodiscard]] std::optional<PickedRows> matchPickedRows(const Op &gather);
+
 } // namespace dtile::ir

@@ -3,6 +3,7 @@
 #include "ir/analysis/tensor_box.h"
 
 #include "ir/core/constants.h"
+#include "ir/core/view_dims.h"
 
 namespace dtile::ir {
 
@@ -12,28 +13,25 @@ namespace {
 /// dimensions that the view still has.
 bool applySlice(const Op &op, TensorBox &box, llvm::SmallVectorImpl<unsigned> &open) {
   const bool isTile = op.is(OpKind::ViewTile);
-  unsigned operand = 1;
-  unsigned range = 0;
   llvm::SmallVector<unsigned, 4> left;
-  for (auto [i, letter] : llvm::enumerate(op.get(attr::dims))) {
-    TensorBox::Dim &dim = box.dims[open[i]];
-    if (letter == 'a') {
-      left.push_back(open[i]);
+  for (const ViewDim &cut : viewDims(op)) {
+    TensorBox::Dim &dim = box.dims[open[cut.from]];
+    if (!cut.isPosition())
+      left.push_back(open[cut.from]);
+    if (cut.isAll())
       continue;
-    }
     // Within a window or range, positions past that one's limit would be zeros as well.
     if (dim.limit || dim.length == 0)
       return false;
-    dim.firsts.push_back(op.operand(operand++));
-    if (letter == 'i') {
+    dim.firsts.push_back(op.operand(cut.operand));
+    if (cut.isPosition()) {
       dim.length = 1;
       continue;
     }
-    dim.limit = op.operand(operand++);
+    dim.limit = op.operand(cut.operand + 1);
     if (!isTile)
       return false;
-    dim.length = op.get(attr::lens)[range++];
-    left.push_back(open[i]);
+    dim.length = op.get(attr::lens)[cut.range];
   }
   open.assign(left.begin(), left.end());
   return true;

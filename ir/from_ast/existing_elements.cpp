@@ -4,6 +4,7 @@
 // dimensions first, and becomes a tile of bools where it is asked for.
 #include "ir/from_ast/existing_elements.h"
 #include "ir/core/op_classes.h"
+#include "ir/core/view_dims.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -131,15 +132,10 @@ private:
     Op *window = view->definingOp();
     if (!window || !window->is(OpKind::ViewTile))
       return all;
-    unsigned operand = 1, dim = 0, from = 0, range = 0;
-    for (const char letter : window->get(attr::dims)) {
-      if (letter == 'r')
-        all.add({dim, window->get(attr::lens)[range++], window->operand(operand),
-                 window->operand(operand + 1), window->operand(0), from});
-      operand += letter == 'r' ? 2 : letter == 'i' ? 1 : 0;
-      dim += letter == 'i' ? 0 : 1;
-      ++from;
-    }
+    for (const ViewDim &dim : viewDims(*window))
+      if (dim.isRange())
+        all.add({dim.to, window->get(attr::lens)[dim.range], window->operand(dim.operand),
+                 window->operand(dim.operand + 1), window->operand(0), dim.from});
     return all;
   }
 

@@ -26,6 +26,7 @@
 #include "frontend/base/check.h"
 #include "ir/analysis/row_gathers.h"
 #include "ir/analysis/shared_memory_plan.h"
+#include "ir/core/view_dims.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -50,12 +51,9 @@ bool isOnlyFor(const Op &dot, const ir::Value *tile) {
 /// What a slice asks for as ranges, or the begins and ends of windows.
 llvm::SmallVector<const ir::Value *, 4> rangesOf(const Op &slice) {
   llvm::SmallVector<const ir::Value *, 4> ranges;
-  unsigned next = 1;
-  for (const char letter : slice.get(ir::attr::dims)) {
-    if (letter == 'r')
-      ranges.append({slice.operand(next), slice.operand(next + 1)});
-    next += letter == 'r' ? 2 : letter == 'i' ? 1 : 0;
-  }
+  for (const ir::ViewDim &dim : ir::viewDims(slice))
+    if (dim.isRange())
+      ranges.append({slice.operand(dim.operand), slice.operand(dim.operand + 1)});
   return ranges;
 }
 

@@ -2,8 +2,10 @@
 // What is counted, from where, and the mask to paste, in the names of the program.
 #include "ir/protocol/limits/report_counted_zeros.h"
 
+#include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
 #include "ir/core/constants.h"
+#include "ir/core/view_dims.h"
 #include "ir/protocol/limits/counted_zeros.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -57,24 +59,20 @@ std::string sizeName(const Value *size) {
 
 BlockEnd blockEnd(const Op &load, unsigned dim) {
   const Op &window = *load.operand(0)->definingOp();
-  unsigned operand = 1, kept = 0, from = 0, range = 0;
-  for (const char letter : window.get(ir::attr::dims)) {
-    if (letter != 'i' && kept++ == dim)
-      break;
-    operand += letter == 'r' ? 2 : letter == 'i' ? 1 : 0;
-    range += letter == 'r' ? 1 : 0;
-    ++from;
-  }
-  const Value *first = window.operand(operand), *limit = window.operand(operand + 1);
+  const auto dims = ir::viewDims(window);
+  const auto *cut = llvm::find_if(
+      dims, [&](const ir::ViewDim &from) { return from.isRange() && from.to == dim; });
+  DTILE_CHECK(cut != dims.end(), "a block ends where a range does");
+  const Value *first = window.operand(cut->operand), *limit = window.operand(cut->operand + 1);
   BlockEnd found;
-  found.length = window.get(ir::attr::lens)[range];
+  found.length = window.get(ir::attr::lens)[cut->range];
   const auto start = ir::constantOf(first), stop = ir::constantOf(limit);
   found.isEdge = start && stop && *stop - *start >= found.length;
   if (found.isEdge) {
     found.start = *start;
     const Op *object = window.operand(0)->definingOp();
     if (object && object->is(OpKind::Param))
-      found.end = sizeName(object->operand(from));
+      found.end = sizeName(object->operand(cut->from));
     if (!found.end.empty())
       found.clause = found.end + " >= " + std::to_string(*start + found.length);
     return found;

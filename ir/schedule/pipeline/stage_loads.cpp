@@ -38,8 +38,6 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
-#include <array>
-
 namespace dtile::passes {
 namespace {
 
@@ -399,23 +397,16 @@ bool LoadStager::findsRows(const Candidate &candidate) {
   return llvm::all_of(candidate.loads(), [&](Op *load) {
     if (!gathersRows(*load))
       return true;
-    Op *window = load->operand(0)->definingOp();
+    const std::optional<PickedRows> rows = matchPickedRows(*load);
     const Op *numbers = load->operand(1)->definingOp();
-    if (facts_.asyncCopyBytes < kSharedWordBytes || !window || !window->is(OpKind::ViewTile) ||
-        window->get(attr::dims) != "ar" || !numbers || !isBefore(*numbers))
+    if (!rows || facts_.asyncCopyBytes < kSharedWordBytes || !numbers || !isBefore(*numbers) ||
+        !llvm::all_of(
+            rows->slices, [&](const Op *slice) { return isBefore(*slice); }) ||
+        !llvm::all_of(rows->bounds, [&](Value *bound) { return isKnown(*bound); }))
       return false;
-    Op *object = window->operand(0)->definingOp();
-    // Some of the rows, and one position of the dimensions around those.
-    if (object && object->is(OpKind::ViewSlice) && object->get(attr::dims) == "ra" &&
-        isBefore(*object) && isKnown(*object->operand(1)) && isKnown(*object->operand(2)))
-      object = object->operand(0)->definingOp();
-    if (object && object->is(OpKind::ViewSlice) && object->get(attr::dims).ends_with("aa") &&
-        !llvm::StringRef(object->get(attr::dims)).contains('r') && isBefore(*object))
-      object = object->operand(0)->definingOp();
     const int64_t elements = kSharedWordBytes / int64_t(dtypeBytes(load->result()->type().dtype()));
-    return object && object->is(OpKind::Param) && isWhole(window->operand(1), elements) &&
-           polynomial(window->operand(2)) ==
-               polynomial(object->operand(object->result()->type().rank() - 1)) &&
+    return isWhole(rows->column, elements) &&
+           polynomial(rows->columnLimit) == polynomial(rows->columns) &&
            isFoundByElement(load->operand(1), isKnown);
   });
 }
