@@ -2,6 +2,7 @@
 // Values known at compile time. Arithmetic on constants is folded as the tree is built, so that a
 // size is static exactly when its node is a Const. Integers are kept sign-extended, floats as the
 // bits of their type; literals keep their double until a type is wanted.
+#include "frontend/base/check.h"
 #include "sema/checker.h"
 
 #include <cmath>
@@ -110,9 +111,22 @@ std::optional<double> foldFloats(ElementwiseOp op, double a, double b) {
 #undef DTILE_Binary
   case ElementwiseOp::Pow:
     return std::pow(a, b);
-  default:
+  case ElementwiseOp::Rem:
+  case ElementwiseOp::And:
+  case ElementwiseOp::Or:
+  case ElementwiseOp::Xor:
+  case ElementwiseOp::Shl:
+  case ElementwiseOp::Shr:
+  case ElementwiseOp::Eq:
+  case ElementwiseOp::Ne:
+  case ElementwiseOp::Lt:
+  case ElementwiseOp::Le:
+  case ElementwiseOp::Gt:
+  case ElementwiseOp::Ge:
+  case ElementwiseOp::Select:
     return std::nullopt;
   }
+  DTILE_UNREACHABLE("unknown operation");
 }
 
 // A quotient of integers that is not exact, or what was computed from one.
