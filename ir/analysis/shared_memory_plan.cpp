@@ -231,7 +231,9 @@ int64_t StagedPlan::bytes(int64_t stages) const {
   return aligned(controlEnd, kBoxAlignBytes) + stages * stage.bytes() + resident + output;
 }
 
-int64_t StagedPlan::stagesIn(int64_t room) const { return (room - bytes(0)) / stage.bytes(); }
+int64_t StagedPlan::stagesIn(int64_t room) const {
+  return stage.bytes() == 0 ? 0 : (room - bytes(0)) / stage.bytes();
+}
 
 Value *residentOperand(const Op &dot) {
   Value *tile = dot.operand(0);
@@ -262,7 +264,8 @@ int64_t clusterExchangeBytes(int64_t elements, int64_t threads, int64_t most) {
 } // namespace
 
 bool stagesHoldExchange(Op &loop, const TargetFacts &facts) {
-  const int64_t threads = loop.enclosing(OpKind::Space)->get(attr::warpgroups) * facts.groupThreads;
+  const int64_t threads =
+      loop.enclosing(OpKind::Space)->getOr(attr::warpgroups, 1) * facts.groupThreads;
   return clusterExchangeBytes(carriedElements(loop), threads, facts.clusterPrograms) <=
          StageBytes(loop).bytes() * loop.get(attr::stages);
 }

@@ -215,7 +215,7 @@ bool LoopCopies::run() {
   const int64_t scratch = scratchBytes();
   // Several programs of few threads share a processor where they can.
   const int64_t threads = loop_.enclosing(OpKind::Kernel)->getOr(attr::threads, kFullThreads);
-  const int64_t programs = kFullThreads / std::min(threads, kFullThreads);
+  const int64_t programs = kFullThreads / std::clamp<int64_t>(threads, 1, kFullThreads);
   int64_t most = (sharedRoom(*context_.facts, programs) - scratch) / slotBytes();
   if (most < kFewestSlots)
     most = (sharedRoom(*context_.facts) - scratch) / slotBytes();
