@@ -70,9 +70,8 @@ bool isCopy(TraceKind kind) { return kind <= TraceKind::Atomic; }
 /// Writes one team's events.
 class EventWriter {
 public:
-  EventWriter(const Trace &trace, const TracePlace &place)
-      : place_(place), origin_(place.originNs < 0 ? trace.begin() : place.originNs),
-        records_(trace.records()),
+  EventWriter(const std::vector<const TraceRecord *> &records, const TracePlace &place)
+      : place_(place), records_(records),
         writers_(place.isPart ? std::vector<const TraceRecord *>(records_.size())
                               : findWriters(records_)),
         owners_(findOwners(records_)) {
@@ -119,8 +118,7 @@ private:
   void addMetadata();
 
   const TracePlace &place_;
-  int64_t origin_;
-  std::vector<const TraceRecord *> records_;
+  const std::vector<const TraceRecord *> &records_;
   std::vector<const TraceRecord *> writers_;
   std::vector<size_t> owners_;
   /// Further cells of a record.
@@ -189,7 +187,7 @@ void EventWriter::nameTracks() {
 }
 
 std::string EventWriter::time(int64_t ns) const {
-  const int64_t since = std::max<int64_t>(ns - origin_, 0);
+  const int64_t since = std::max<int64_t>(ns - place_.originNs, 0);
   return format("%lld.%03lld", static_cast<long long>(since / 1000),
                 static_cast<long long>(since % 1000));
 }
@@ -400,8 +398,8 @@ std::string EventWriter::write() {
 
 } // namespace
 
-std::string traceEvents(const Trace &trace, const TracePlace &place) {
-  return EventWriter(trace, place).write();
+std::string traceEvents(const std::vector<const TraceRecord *> &records, const TracePlace &place) {
+  return EventWriter(records, place).write();
 }
 
 std::string traceHead() { return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"; }

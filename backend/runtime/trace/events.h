@@ -2,11 +2,12 @@
 // Traces as JSON in the trace-event format, which Perfetto and chrome://tracing open.
 #pragma once
 
-#include "backend/runtime/trace/trace.h"
+#include "backend/runtime/trace/trace_record.h"
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace dtile::runtime {
 
@@ -16,7 +17,7 @@ struct TracePlace {
   std::string name;
   /// Number of the process that stands for rank 0.
   int32_t firstProcess = 1;
-  /// The clock's zero; negative: when the trace was begun.
+  /// The clock's zero. Negative: when the team's trace was begun, which only a team knows.
   int64_t originNs = -1;
   /// Kernels by the name that callers launch, which may have values in it: as the program calls
   /// them. Where two that were launched are called alike, both go by the former.
@@ -26,9 +27,11 @@ struct TracePlace {
   bool isPart = false;
 };
 
-/// The recorded slices, arrows and counters, without a file's head and end: each event but the
-/// first follows a comma. "" where nothing was recorded.
-[[nodiscard]] std::string traceEvents(const Trace &trace, const TracePlace &place);
+/// The slices, arrows and counters of records, without a file's head and end: each event but the
+/// first follows a comma. "" where there are no records. Those of a task stand in order of their
+/// ends. The zero of `place` is set; what is before it is shown there.
+[[nodiscard]] std::string traceEvents(const std::vector<const TraceRecord *> &records,
+                                      const TracePlace &place);
 
 /// What stands before all events of a file, and behind them. `part`: further members of
 /// `otherData`, each after a comma.

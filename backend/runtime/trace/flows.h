@@ -2,7 +2,7 @@
 // Which notify satisfied which wait.
 #pragma once
 
-#include "backend/runtime/trace/trace.h"
+#include "backend/runtime/trace/trace_record.h"
 
 #include <vector>
 

@@ -8,6 +8,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 using namespace dtile::runtime;
 
@@ -30,9 +31,12 @@ RecordedTrace recordedOf(const HostTeam &team, const Trace &trace, TracePlace pl
   place.isPart = team.distributed();
   if (place.isPart)
     place.originNs = 0;
-  return {.events = traceEvents(trace, place),
+  else if (place.originNs < 0)
+    place.originNs = trace.begin();
+  const std::vector<const TraceRecord *> records = trace.records();
+  return {.events = traceEvents(records, place),
           .dropped = trace.dropped(),
-          .kept = int64_t(trace.records().size())};
+          .kept = int64_t(records.size())};
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backend/runtime/host/task.h"
-#include "backend/runtime/kernel_abi.h"
+#include "backend/runtime/trace/trace_record.h"
 
 #include <cstdint>
 #include <deque>
@@ -15,73 +15,6 @@
 struct dtile_launch;
 
 namespace dtile::runtime {
-
-enum class TraceKind : uint8_t {
-  // As dtile_trace_op.
-  Put,
-  Get,
-  ReduceAdd,
-  Load,
-  Store,
-  Atomic,
-  Notify,
-  Wait,
-  Barrier,
-  // What only the runtime opens.
-  Body,
-  Launch,
-  /// A further cell of the wait or notify that the same task has recorded last.
-  FurtherCell,
-};
-
-/// One slice. Names are read when the trace is written, so kernels must not have
-/// been unloaded before.
-struct TraceRecord {
-  int64_t begin = 0, end = 0;
-  const dtile_kernel_desc *kernel = nullptr;
-  const dtile_site *site = nullptr;
-  /// The launch, counted by kernel.
-  int64_t epoch = 0;
-  int32_t rank = 0;
-  /// Number of the task, as Trace has it.
-  int32_t task = 0;
-  int32_t space = 0;
-  TraceKind kind = TraceKind::Body;
-  /// The launch failed within it.
-  bool isUnfinished = false;
-  /// It moves nothing, and is not kept.
-  bool isEmpty = false;
-
-  struct Cell {
-    const void *address;
-    /// Row-major number in the signal, whose sizes follow.
-    int64_t number;
-    /// Wait: what the cell had to reach. Notify: what it held before. Both since the cell was made.
-    uint64_t value;
-    /// Wait: what the cell held when this launch began.
-    uint64_t base;
-    int32_t size[DTILE_MAX_RANK];
-    int32_t ndim;
-    /// Notify: the rank of the cell. Wait: 1 where the cell had not come so far when it began.
-    int32_t detail;
-  };
-  struct Copy {
-    int64_t bytes;
-    int32_t peer;
-  };
-  struct Steps {
-    /// When its prologue had run, and when its bodies could begin.
-    int64_t prepared, begun;
-  };
-  union {
-    int64_t position[DTILE_MAX_RANK];
-    Cell cell;
-    Copy copy;
-    Steps steps;
-  };
-
-  TraceRecord() : position{} {}
-};
 
 /// Records are made in chunks, each filled by one task.
 struct TraceChunk {

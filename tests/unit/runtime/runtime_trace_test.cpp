@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Traces of teams on threads: what is recorded, that it is bounded, and which notify is taken to
-// have let a wait go on.
+// Traces of teams on threads: what is recorded, that it is bounded, which notify is taken to have
+// let a wait go on, and what is written of records that no team has made.
 #include "tests/unit/runtime/runtime_kernels.h"
 
+#include "backend/runtime/trace/events.h"
 #include "backend/runtime/trace/flows.h"
 #include "backend/runtime/trace/trace_abi.h"
 
@@ -273,6 +274,62 @@ TEST(RuntimeTrace, AWaitForSeveralCellsEndsByTheLastNotify) {
   EXPECT_EQ(writers[2], &records[0]);
   EXPECT_EQ(writers[3], nullptr);
   EXPECT_EQ(writers[6], &records[4]);
+}
+
+// What is written of records, whoever has made them.
+
+const dtile_site kRingPut = {"ring.dtile", "data", 3, 5};
+
+/// A slice of a program of ring: one program a rank, whose number is the rank's.
+TraceRecord ringRecord(TraceRecord record, int32_t rank, const dtile_site *site) {
+  record.kernel = &kRing;
+  record.rank = record.task = rank;
+  record.site = site;
+  return record;
+}
+
+std::string eventsOf(const std::vector<TraceRecord> &records, int64_t originNs) {
+  return runtime::traceEvents(pointers(records), {.originNs = originNs});
+}
+
+TEST(RuntimeTrace, RecordsAreEnoughForEvents) {
+  const int cell = 0;
+  TraceRecord body = ringRecord({}, 0, nullptr);
+  body.begin = 1'000;
+  body.end = 9'500;
+  body.position[0] = 5;
+  TraceRecord put = ringRecord({}, 0, &kRingPut);
+  put.kind = TraceKind::Put;
+  put.begin = 2'000;
+  put.end = 2'750;
+  put.copy = {.bytes = 4096, .peer = 1};
+  TraceRecord notify =
+      ringRecord(cellRecord(TraceKind::Notify, &cell, 6, 3'000, 3'500), 0, &kRingNotify);
+  notify.cell.detail = 1;
+  TraceRecord wait = ringRecord(cellRecord(TraceKind::Wait, &cell, 7, 500, 4'250), 1, &kRingWait);
+  wait.cell.base = 6;
+  wait.cell.detail = 1;
+  const std::string text = eventsOf({put, notify, body, wait}, 500);
+
+  EXPECT_THAT(text, HasSubstr(R"~("pid":1,"tid":2,"ts":0.500,"dur":8.500,"name":"turn (i=5)")~"));
+  EXPECT_THAT(text, HasSubstr(R"("ts":1.500,"dur":0.750,"name":"put data","cat":"put")"));
+  EXPECT_THAT(text, HasSubstr(R"("bytes":4096,"peer":1)"));
+  // The wait of rank 1 and what let it go on, 0.75 us before its end.
+  EXPECT_THAT(text, HasSubstr(R"("pid":2,"tid":2,"ts":0.000,"dur":3.750,"name":"wait came")"));
+  EXPECT_THAT(text, HasSubstr(R"("wanted":1,"blocked":true,"writer_rank":0,"queued_us":0.750)"));
+  EXPECT_THAT(text, HasSubstr(R"({"ph":"s","pid":1,"tid":2,"ts":2.500)"));
+  EXPECT_THAT(text, HasSubstr(R"({"ph":"f","pid":2,"tid":2,"ts":3.749)"));
+  EXPECT_EQ(count(text, "\"ph\":\"s\""), 1u);
+  EXPECT_THAT(text, HasSubstr(R"("name":"bytes in flight","args":{"bytes":4096})"));
+  EXPECT_THAT(text, HasSubstr(R"("name":"rank 1")"));
+}
+
+TEST(RuntimeTrace, WhatIsBeforeTheZeroIsShownThere) {
+  TraceRecord body = ringRecord({}, 0, nullptr);
+  body.begin = 100;
+  body.end = 1'700;
+  EXPECT_THAT(eventsOf({body}, 700), HasSubstr(R"("ts":0.000,"dur":1.600)"));
+  EXPECT_EQ(eventsOf({}, 700), "");
 }
 
 } // namespace
