@@ -174,8 +174,8 @@ private:
   /// Programs that send in turn with what they compute leave the way idle meanwhile. GEMM-AllReduce
   /// in one shot sends 17 to 21 MB at 100 to 110 bytes a nanosecond on two H200s, which have 350.
   static constexpr double kInTurn = 2;
-  /// What a body that computes on tiles it loads takes to begin: its position, which rows exist, the
-  /// addresses. Beside products it does not show. Of x · sigmoid(x) · g of 4096×8192 on an H200,
+  /// What a body that computes on tiles it loads takes to begin: its position, which rows exist,
+  /// addresses. Beside products it does not show. For x · sigmoid(x) · g of 4096×8192 on an H200,
   /// tiles of 1024 elements took 64 to 66 µs, of 2048 56 to 63, of 4096 54 to 58.
   static constexpr double kBegin = 60;
   /// Of a loop whose length is not known: the positions that it goes over in blocks, as many
