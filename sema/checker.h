@@ -34,9 +34,6 @@ struct CallSite {
   bool isReference = false;
 };
 
-/// Whether a conversion happens on the way to memory, where positions may narrow to i32.
-enum class ConversionUse : uint8_t { Value, Store };
-
 class Checker {
 public:
   Checker(Context &context, ModuleInfo &module)
@@ -115,8 +112,7 @@ public:
   TExpr *error(SourceRange range);
   TExpr *toValue(TExpr *e);
   /// `e` as the wanted type: literals adapt, i32 widens to i64, scalars splat, tiles broadcast.
-  TExpr *convert(TExpr *e, Type wanted, SourceRange range,
-                 ConversionUse use = ConversionUse::Value);
+  TExpr *convert(TExpr *e, Type wanted, SourceRange range);
   std::string dtypeSpelling(DType dtype) const;
   TExpr *adapted(TExpr *constant, DType dtype);
   /// A constant that takes the type wanted, as a float. Of Error type after reporting.

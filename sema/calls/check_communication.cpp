@@ -202,8 +202,7 @@ bool Checker::checkTransfer(TExpr *&source, TExpr *target, SourceRange range) {
   if (from->kind == TypeKind::Region && from->isStatic())
     source = toValue(source);
   if (source->type->isValue()) {
-    source =
-        convert(source, withDType(source->type, to->dtype), source->range, ConversionUse::Store);
+    source = convert(source, withDType(source->type, to->dtype), source->range);
     return source->type->kind != TypeKind::Error;
   }
   reportDTypes(range, source, target);
@@ -364,8 +363,8 @@ TExpr *Checker::callReduceAdd(const CallSite &site) {
   afterArgs(site, tokens);
   if (indexed.isGiven && source->type->kind != TypeKind::Error &&
       target->type->kind != TypeKind::Error)
-    source = convert(source, valueType(target->type->dtype, indexed.shape, site.range),
-                     source->range, ConversionUse::Store);
+    source =
+        convert(source, valueType(target->type->dtype, indexed.shape, site.range), source->range);
   if (source->type->kind == TypeKind::Error || target->type->kind == TypeKind::Error ||
       (!indexed.isGiven && !checkTransfer(source, target, site.range)))
     return error(site.range);
@@ -434,7 +433,7 @@ TExpr *Checker::atomicCall(const CallSite &site, AtomicKind kind) {
   const Type type =
       indexed.isGiven ? valueType(dtype, indexed.shape, site.range) : types.scalar(dtype);
   for (TExpr *&operand : values) {
-    operand = convert(operand, type, operand->range, ConversionUse::Store);
+    operand = convert(operand, type, operand->range);
     if (operand->type->kind == TypeKind::Error)
       return error(site.range);
   }

@@ -231,7 +231,7 @@ std::string Checker::dtypeSpelling(DType dtype) const {
   return (count == 1 ? found : dtypeName(dtype)).str();
 }
 
-TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range, ConversionUse use) {
+TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range) {
   if (wanted->kind != TypeKind::Region)
     e = toValue(e);
   if (e->type == wanted || e->type->kind == TypeKind::Error)
@@ -246,10 +246,9 @@ TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range, ConversionUse 
   const DType to = wanted->dtype;
   if (from != to) {
     const bool widens = from == DType::I32 && to == DType::I64;
-    const bool narrows = use == ConversionUse::Store && from == DType::I64 && to == DType::I32;
     if (e->adaptable && to != DType::Bool && from != DType::Bool) {
       e = adapted(e, to);
-    } else if (widens || narrows) {
+    } else if (widens) {
       e = cast(e, to, e->range);
     } else {
       auto message = report(range, diag::type_mismatch, typeText(wanted), typeText(e->type));

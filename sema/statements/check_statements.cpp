@@ -341,7 +341,7 @@ void Checker::storeTo(const ast::AssignStmt *s, TExpr *target) {
     result = arithmetic(s->op, old, result, s->range, s->opRange);
   }
   const Type wanted = valueType(target->type->dtype, target->type->shape, s->target->range);
-  result = convert(result, wanted, s->value->range, ConversionUse::Store);
+  result = convert(result, wanted, s->value->range);
   if (result->type->kind == TypeKind::Error)
     return;
   warnOfExchangedDimensions(target, result);
@@ -389,7 +389,7 @@ void Checker::scatterStmt(const ast::AssignStmt *s, TExpr *base, llvm::ArrayRef<
     return;
   }
   const Type wanted = valueType(base->type->dtype, shape, s->target->range);
-  result = convert(result, wanted, s->value->range, ConversionUse::Store);
+  result = convert(result, wanted, s->value->range);
   if (result->type->kind == TypeKind::Error)
     return;
   if (TStmt *scatter = emit(TStmtKind::Scatter, s->range)) {
