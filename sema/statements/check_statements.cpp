@@ -198,23 +198,30 @@ void Checker::refuseAssignment(const ast::AssignStmt *s, const Symbol &symbol) {
   (void)expr(s->value);
 }
 
+// A number with a point, given to integers.
+static bool isFractionFor(Type wanted, const TExpr *e) {
+  return wanted->isValue() && e->type->isValue() && e->adaptable && isInteger(wanted->dtype) &&
+         isFloat(e->type->dtype);
+}
+
 // What a variable is given: its type is that of its first value, which says how to begin otherwise.
 TExpr *Checker::asVariable(TExpr *e, const Symbol &symbol, SourceRange range) {
   e = toValue(e);
   const Type type = symbol.var->type;
   const bool isTile = type->kind == TypeKind::Scalar && e->type->kind == TypeKind::Tile;
-  const bool isFraction = type->isValue() && e->type->isValue() && e->adaptable &&
-                          isInteger(type->dtype) && isFloat(e->type->dtype);
+  const bool isFraction = isFractionFor(type, e);
   if (!isTile && !isFraction)
     return convert(e, type, range);
   auto message = isFraction ? report(range, diag::literal_of_other_class, dtypeName(type->dtype))
                             : report(range, diag::type_mismatch, typeText(type), typeText(e->type));
-  const std::string dtype = dtypeName(e->type->dtype).str();
+  const Type held = isTile ? e->type : type;
+  const std::string first =
+      held->kind == TypeKind::Tile
+          ? ("zeros<" + dtypeName(e->type->dtype) + ">").str() + shapeText(held->shape)
+          : "0.0";
   message.note(symbol.range, diag::note_dtile_form,
-               isTile ? "a variable keeps the type of its first value: `var " + symbol.name.str() +
-                            " = zeros<" + dtype + ">" + shapeText(e->type->shape) + ";`"
-                      : "a variable keeps the type of its first value: `var " + symbol.name.str() +
-                            " = 0.0;`");
+               "a variable keeps the type of its first value: `var " + symbol.name.str() + " = " +
+                   first + ";`");
   return error(range);
 }
 
@@ -230,7 +237,7 @@ void Checker::assignVariable(const ast::AssignStmt *s, Symbol &symbol) {
     // One operation: the product is added to the accumulator where it stands.
     if (isPlainDot)
       result->operands.push_back(old);
-    else
+    else if (!isFractionFor(symbol.var->type, result))
       result = arithmetic(s->op, old, result, s->range, s->opRange);
   } else {
     // Only a value that is read makes a variable used.
