@@ -198,6 +198,7 @@ TestEvaluator::Result TestEvaluator::callBuiltin(const ast::CallExpr &e, llvm::S
 #undef DTILE_Function
 #undef DTILE_Own
   case TestBuiltin::Pow:
+  case TestBuiltin::Clamp:
   case TestBuiltin::Where:
     return callElementwise(call);
   case TestBuiltin::Sum:
@@ -528,37 +529,44 @@ TestEvaluator::Result TestEvaluator::callShape(Call &call) {
 
 // Elementwise, rounded to the operands' type as kernels do.
 
+static llvm::Expected<Array> rounded(llvm::Expected<Array> made, DType type) {
+  if (!made)
+    return made;
+  return ndarray::cast(*made, type);
+}
+
 TestEvaluator::Result TestEvaluator::callElementwise(Call &call) {
-  const size_t count = call.builtin == TestBuiltin::Where ? 3
-                       : call.builtin == TestBuiltin::Pow ? 2
-                                                          : 1;
-  const bool isPair = call.builtin == TestBuiltin::Max || call.builtin == TestBuiltin::Min;
-  if (!requireNoLabels(call) || !requireCount(call, isPair ? 2 : count, isPair ? 2 : count))
+  const TestBuiltin kind = call.builtin;
+  const bool isUnary = unaryOf(kind).has_value();
+  const bool isOfThree = kind == TestBuiltin::Where || kind == TestBuiltin::Clamp;
+  const size_t count = isUnary ? 1 : isOfThree ? 3 : 2;
+  if (!requireNoLabels(call) || !requireCount(call, count, count))
     return std::nullopt;
   std::vector<const TestValue *> operands;
   for (const TestValue &arg : call.args)
     operands.push_back(&arg);
   Result result = mapRanks(call.range, operands, [&](int rank) -> llvm::Expected<Array> {
     const Array &x = call.at(0, rank);
-    const Array &y = call.at(call.args.size() > 1 ? 1 : 0, rank);
-    if (const auto unary = unaryOf(call.builtin)) {
+    if (const auto unary = unaryOf(kind)) {
       const bool keeps = isFloat(x.dtype()) || elementTypes(*unary) == ElementTypes::Number;
       return ndarray::cast(ndarray::unary(*unary, x), keeps ? x.dtype() : DType::F64);
     }
+    const auto isWeak = [&](size_t i) { return call.args[i].isWeak; };
+    const Array &y = call.at(1, rank);
+    if (kind == TestBuiltin::Where) {
+      const Array &z = call.at(2, rank);
+      return rounded(ndarray::where(x, y, z), commonType(y, isWeak(1), z, isWeak(2)));
+    }
+    const ndarray::Binary first = kind == TestBuiltin::Pow   ? ndarray::Binary::Pow
+                                  : kind == TestBuiltin::Min ? ndarray::Binary::Min
+                                                             : ndarray::Binary::Max;
     llvm::Expected<Array> made =
-        call.builtin == TestBuiltin::Where
-            ? ndarray::where(x, y, call.at(2, rank))
-            : ndarray::binary(call.builtin == TestBuiltin::Pow   ? ndarray::Binary::Pow
-                              : call.builtin == TestBuiltin::Max ? ndarray::Binary::Max
-                                                                 : ndarray::Binary::Min,
-                              x, y);
-    if (!made)
+        rounded(ndarray::binary(first, x, y), commonType(x, isWeak(0), y, isWeak(1)));
+    if (!made || kind != TestBuiltin::Clamp)
       return made;
-    const DType type =
-        call.builtin == TestBuiltin::Where
-            ? commonType(y, call.args[1].isWeak, call.at(2, rank), call.args[2].isWeak)
-            : commonType(x, call.args[0].isWeak, y, call.args[1].isWeak);
-    return ndarray::cast(*made, type);
+    const Array &hi = call.at(2, rank);
+    return rounded(ndarray::binary(ndarray::Binary::Min, *made, hi),
+                   commonType(*made, isWeak(0) && isWeak(1), hi, isWeak(2)));
   });
   if (result)
     result->isWeak = llvm::all_of(call.args, [](const TestValue &arg) { return arg.isWeak; });
