@@ -160,7 +160,7 @@ public:
   TExpr *rangePositions(TExpr *rangeValue, bool guarded, SourceRange range);
 
   /// Positions `lo`, `lo + step` … before `hi`, as a tile; their number is static.
-  TExpr *steppedPositions(const ast::StepExpr *e);
+  TExpr *steppedPositions(const ast::StepExpr *e, TExpr *base, unsigned dim);
 
   // ---- check_tiles.cpp: parts of tiles, and tiles of two.
   TExpr *zeroOf(DType dtype, SourceRange range);

@@ -71,8 +71,8 @@ TExpr *Checker::rangeExpr(const ast::RangeExpr *e, TExpr *base, unsigned dim) {
   return makeRange(lo, hi, e->range);
 }
 
-TExpr *Checker::steppedPositions(const ast::StepExpr *e) {
-  TExpr *whole = rangeExpr(e->whole, nullptr, 0);
+TExpr *Checker::steppedPositions(const ast::StepExpr *e, TExpr *base, unsigned dim) {
+  TExpr *whole = rangeExpr(e->whole, base, dim);
   const std::optional<int64_t> step = constInt(e->step, "the step of a slice");
   if (!step || whole->type->kind == TypeKind::Error)
     return error(e->range);
@@ -82,7 +82,9 @@ TExpr *Checker::steppedPositions(const ast::StepExpr *e) {
   }
   const int64_t length = whole->type->shape[0];
   if (length == kDynamic) {
-    report(e->whole->range, diag::dynamic_range_as_tile);
+    report(e->whole->range, diag::dynamic_range_as_tile)
+        .note(e->range, diag::note_dtile_form,
+              "a slice with a step is a tile, and says where it ends: `x[0..64 by 2]`");
     return error(e->range);
   }
   const Type type = valueType(DType::I64, {(length - 1) / *step + 1}, e->range);
@@ -111,7 +113,7 @@ bool Checker::indexItems(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, Sourc
       continue;
     }
     const auto *stepped = llvm::dyn_cast<ast::StepExpr>(index);
-    TExpr *checked = stepped ? steppedPositions(stepped) : toValue(expr(index));
+    TExpr *checked = stepped ? steppedPositions(stepped, base, dim) : toValue(expr(index));
     const Type type = checked->type;
     const bool isIndex = type->isValue() && isInteger(type->dtype);
     if (type->kind == TypeKind::Range) {
