@@ -18,10 +18,13 @@ DType widerOf(DType a, DType b) {
   return dtypeBits(a) >= dtypeBits(b) ? a : b;
 }
 
+// The constant that a tile has everywhere.
+TExpr *constantOf(TExpr *e) { return e->kind == TExprKind::Splat ? e->operands[0] : e; }
+
 // `where(c, 1, 2)`
 bool choosesConstants(const TExpr *e) {
-  const auto isConstant = [](const TExpr *one) {
-    const TExpr *value = one->kind == TExprKind::Splat ? one->operands[0] : one;
+  const auto isConstant = [](TExpr *one) {
+    const TExpr *value = constantOf(one);
     return value->kind == TExprKind::Const && value->adaptable;
   };
   return e->kind == TExprKind::Elementwise && e->op == ElementwiseOp::Select &&
@@ -250,6 +253,14 @@ TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range) {
       e = adapted(e, to);
     } else if (widens) {
       e = cast(e, to, e->range);
+    } else if (isFloat(to) == isFloat(from) && to != DType::Bool && choosesConstants(e)) {
+      // Literals have the type that is wanted, also where one of two is chosen.
+      TExpr *whenTrue = adapted(constantOf(e->operands[1]), to);
+      TExpr *whenFalse = adapted(constantOf(e->operands[2]), to);
+      for (const TExpr *part : {whenTrue, whenFalse})
+        if (part->type->kind == TypeKind::Error)
+          return error(range);
+      e = select(e->operands[0], whenTrue, whenFalse, e->range);
     } else {
       auto message = report(range, diag::type_mismatch, typeText(wanted), typeText(e->type));
       if (isFloat(to) && isInteger(from) && choosesConstants(e))
