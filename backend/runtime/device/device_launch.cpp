@@ -142,12 +142,12 @@ Status DeviceTeam::checkProvider(const dtile_device_image &image) const {
   if (!row)
     return {DTILE_UNAVAILABLE, ", but this library has no host side for it: compile it with "
                                "--shmem=p2p"};
+  const char *own = providerRow_ ? providerRow_->name : kPeerToPeer;
   if (row != providerRow_)
     return {DTILE_UNAVAILABLE,
             format(", but this team's is `%s`: compile it with --shmem=%s, or make the team with "
                    "shmem = \"%s\" in its options (one process a GPU)",
-                   providerRow_ ? providerRow_->name : kPeerToPeer,
-                   providerRow_ ? providerRow_->name : kPeerToPeer, row->name)};
+                   own, own, row->name)};
   return provider_->accepts(image.shmem_version);
 }
 
