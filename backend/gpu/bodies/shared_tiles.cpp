@@ -10,7 +10,6 @@
 namespace dtile::backend::gpu {
 
 using ir::Layout;
-using ir::LayoutBits;
 
 SharedTile BodyLowering::sharedTile(DType dtype, llvm::ArrayRef<const TileInfo *> layouts,
                                     unsigned fastest, bool padded) {

@@ -48,7 +48,7 @@ struct Greeting {
 };
 
 /// The own status; where only others have failed, one that says who.
-Status together(Rendezvous &job, Status own) {
+Status together(Rendezvous &job, const Status &own) {
   int32_t good = own.ok();
   std::vector<int32_t> all(static_cast<size_t>(job.ranks()));
   Status met = job.allGather(&good, sizeof good, all.data(), "the start of NVSHMEM");

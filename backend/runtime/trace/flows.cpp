@@ -6,6 +6,8 @@
 #include "backend/runtime/trace/flows.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <unordered_map>
 
 namespace dtile::runtime {
@@ -62,7 +64,7 @@ std::vector<size_t> findOwners(const std::vector<const TraceRecord *> &records) 
 
 std::vector<const TraceRecord *> findWriters(const std::vector<const TraceRecord *> &records) {
   const std::vector<size_t> owners = findOwners(records);
-  std::unordered_map<const void *, std::vector<Update>> cells;
+  std::map<const void *, std::vector<Update>, std::less<>> cells;
   for (size_t i = 0; i < records.size(); ++i)
     if (const TraceRecord *owner = records[owners[i]]; owner->kind == TraceKind::Notify)
       cells[records[i]->cell.address].push_back({owner, records[i]->cell.value});

@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <filesystem>
 #include <sys/wait.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace dtile::test {
@@ -230,11 +232,13 @@ TEST(NvshmemTeam, says_what_is_missing_on_each_rank) {
   EXPECT_TRUE(inProcesses(1, [](Process &p, int32_t) {
     p.config.providerHome = testing::TempDir() + "/other_nvshmem";
     const std::string library = p.config.providerHome + "/lib/libnvshmem_host.so.3";
-    std::string make = "mkdir -p " + p.config.providerHome + "/lib && ln -sf libm.so.6 " + library;
     Dl_info info;
-    if (dladdr(reinterpret_cast<void *>(&std::strtod), &info))
-      make += " && ln -sf " + std::string(info.dli_fname) + " " + library;
-    return p.expect(std::system(make.c_str()) == 0, "prepared", make) &&
+    const bool isFound = dladdr(reinterpret_cast<void *>(&std::strtod), &info) != 0;
+    std::error_code failure;
+    std::filesystem::create_directories(p.config.providerHome + "/lib", failure);
+    std::filesystem::remove(library, failure);
+    std::filesystem::create_symlink(isFound ? info.dli_fname : "libm.so.6", library, failure);
+    return p.expect(!failure, "prepared", failure.message()) &&
            p.says(p.make(), "3.0 or later, is needed");
   }));
 }
