@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Copies from global to shared memory that threads start and do not wait for: the part of the seam
-// that copied loops need (lower_copied.cpp). Devices without them have none (Device::asyncCopies).
+// that multistage loops need (multistage_loop.cpp). Devices without them have none
+// (Device::asyncCopies).
 #pragma once
 
 #include "llvm/IR/IRBuilder.h"

@@ -392,7 +392,7 @@ private:
   /// Rows of the first operand, or columns of the second, that whole instructions read.
   [[nodiscard]] int64_t linesRead(const ir::Op &dot, unsigned operand);
 
-  // lower_copied.cpp: loops whose loads are copied to shared memory ahead.
+  // multistage_loop.cpp: loops whose loads are copied to shared memory ahead.
   void lowerMultistageLoop(ir::Op &op);
   /// The loop whose copies are started between the instructions of a product, or null.
   [[nodiscard]] MultistageLoop *copiesDuring(const ir::Op &dot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The copies of one iteration of a copied loop (lower_copied.cpp): which part of its tiles each
-// thread copies, and what of it exists.
+// The copies of one iteration of a multistage loop (multistage_loop.cpp): which part of its tiles
+// each thread copies, and what of it exists.
 #include "backend/gpu/bodies/multistage_loop.h"
 
 #include "ir/analysis/shared_memory_plan.h"

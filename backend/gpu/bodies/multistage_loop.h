@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Private to backend/gpu: a loop whose loads the program's threads copy to shared memory some
-// iterations ahead (pass multistage-copies). lower_copied.cpp has the loop, start_copies.cpp what
-// is copied for one iteration.
+// iterations ahead (pass multistage-copies). multistage_loop.cpp has the loop, and
+// multistage_copies.cpp what is copied for one iteration.
 #pragma once
 
 #include "backend/gpu/async_copies.h"
