@@ -30,7 +30,8 @@ public:
   Value *byTma() {
     Value *all = b.getTrue();
     for (const auto &map : layout_->tensorMaps())
-      all = b.CreateAnd(all, b.CreateIsNotNull(loadFrame(map->usable, b.getInt64Ty())));
+      all = b.CreateAnd(all, b.CreateICmpEQ(loadFrame(map->usable, b.getInt64Ty()),
+                                            b.getInt64(launch::Frame::kWholeMap)));
     const bool isUnstaged = llvm::any_of(layout_->kernel().body().ops(), [](Op &op) {
       return op.is(ir::OpKind::Space) && model::hasUnstagedBody(op);
     });

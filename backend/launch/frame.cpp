@@ -100,6 +100,13 @@ const Frame::TensorMap &Frame::addTensorMap(TensorMap asked) {
   map->copies = scratchCopies(*map->param);
   map->offset = allocate(kTensorMapBytes * map->copies, 64);
   map->usable = allocate();
+  if (TensorMap::Folded &folded = map->folded; folded.rows > 0) {
+    folded.offset = allocate(2 * kTensorMapBytes * map->copies, 64);
+    folded.pitch = allocate();
+    folded.rest = allocate();
+    folded.before = allocate(kFrameWordBytes * map->copies);
+    folded.rowsApart = allocate(kFrameWordBytes * int64_t(map->box.size() - 1));
+  }
   tensorMaps_.push_back(std::move(map));
   return *tensorMaps_.back();
 }

@@ -45,21 +45,47 @@ public:
     int32_t swizzle = 0;
     /// f32 that are rounded to tf32 on their way.
     bool isTf32 = false;
-    /// It can be used where these are multiples of `wholeElements` (ir/analysis/box_starts.h).
+    /// It can be used where these are multiples of `wholeElements`
+    /// (ir/analysis/boxes/box_starts.h).
     llvm::SmallVector<ir::Value *, 2> wholes;
     int64_t wholeElements = 1;
     int64_t copies = 1;
-    /// Of the first map (64-aligned), and of the i64 that says whether all can be used.
+    /// Of the first map (64-aligned), and of the i64 that says what can be used (enum Use).
     int64_t offset = 0;
     int64_t usable = 0;
+
+    /// Rows that begin at no multiple of 16 bytes: rows r, r + wholeElements, ... of the object do
+    /// lie multiples of 16 bytes apart. So the object is described as a matrix whose rows are
+    /// `wholeElements` rows of the object, one after the other ("folded"), and which begins at a
+    /// multiple of 16 bytes before the object. If the last of these rows is not whole, its rows of
+    /// the object are out of the first map's bounds; a second map has them and no others.
+    struct Folded {
+      /// Of a box; no rows: folded maps are not wanted.
+      int32_t rows = 0, columns = 0;
+      /// The object's dimension whose positions are rows of tiles.
+      unsigned rowDim = 0;
+      /// Of both maps of each copy (64-aligned).
+      int64_t offset = 0;
+      /// Of i64: elements from a row to the next; rows of the object in the last, incomplete row
+      /// of the folded matrix; by copy, the elements before the object.
+      int64_t pitch = 0, rest = 0, before = 0;
+      /// Of i64, by dimension but the last: rows from a position to the next one.
+      int64_t rowsApart = 0;
+    };
+    Folded folded;
 
     [[nodiscard]] bool isFor(const TensorMap &other) const {
       return param == other.param && box == other.box && swizzle == other.swizzle &&
              isTf32 == other.isTf32 && wholes == other.wholes &&
-             wholeElements == other.wholeElements;
+             wholeElements == other.wholeElements && folded.rows == other.folded.rows &&
+             folded.columns == other.folded.columns && folded.rowDim == other.folded.rowDim;
     }
   };
+  /// What a launch can use of a tensor map, as the frame says it.
+  enum Use : uint64_t { kNoMap, kWholeMap, kFoldedMaps };
   static constexpr int64_t kTensorMapBytes = 128;
+  /// Of a number.
+  static constexpr int64_t kFrameWordBytes = 8;
 
   /// Finds the values of the kernel's region that spaces and signals use.
   explicit Frame(ir::Op &kernel, FrameKind kind = FrameKind::Host);

@@ -46,6 +46,16 @@ private:
   /// Has the runtime fill the object of a scratch or signal parameter; gives where it begins.
   [[nodiscard]] llvm::Value *deviceObject(Op &op, Runtime call);
   void makeTensorMap(const Frame::TensorMap &map);
+  /// i1: the folded maps can be used. Fills what the frame says of them.
+  [[nodiscard]] llvm::Value *makeFoldedMaps(const Frame::TensorMap &map, const View &view);
+  /// i1: it can be used. Writes a tensor map to `offset`.
+  [[nodiscard]] llvm::Value *encodeMap(const Frame::TensorMap &map, int64_t offset,
+                                       llvm::Value *data, llvm::ArrayRef<llvm::Value *> sizes,
+                                       llvm::ArrayRef<llvm::Value *> strides,
+                                       llvm::ArrayRef<int32_t> box, int32_t swizzle);
+  /// The data of a copy of a scratch object; else the tensor's.
+  [[nodiscard]] llvm::Value *dataOfCopy(const Frame::TensorMap &map, llvm::Value *data,
+                                        int64_t copy);
   /// The prologue ends with 1 unless the condition holds.
   void require(llvm::Value *condition);
   void fillFrame();
@@ -146,43 +156,125 @@ llvm::Value *Prologue::deviceObject(Op &op, Runtime call) {
   return b.CreateLoad(b.getPtrTy(), object);
 }
 
-void Prologue::makeTensorMap(const Frame::TensorMap &map) {
-  View view = this->view(map.param->result());
-  const unsigned rank = view.dims.size();
-  DTILE_CHECK(rank == map.box.size(), "a box has the tensor's dimensions");
+llvm::Value *Prologue::encodeMap(const Frame::TensorMap &map, int64_t offset, llvm::Value *data,
+                                 llvm::ArrayRef<llvm::Value *> sizes,
+                                 llvm::ArrayRef<llvm::Value *> strides, llvm::ArrayRef<int32_t> box,
+                                 int32_t swizzle) {
   llvm::Type *i64s = llvm::ArrayType::get(b.getInt64Ty(), DTILE_MAX_RANK);
   llvm::Value *size = stackSlot(i64s, "map.size");
   llvm::Value *stride = stackSlot(i64s, "map.stride");
-  llvm::Value *box = stackSlot(llvm::ArrayType::get(b.getInt32Ty(), DTILE_MAX_RANK), "map.box");
+  llvm::Value *ofBox = stackSlot(llvm::ArrayType::get(b.getInt32Ty(), DTILE_MAX_RANK), "map.box");
   llvm::Value *usable = stackSlot(b.getInt64Ty(), "map.usable");
-  for (auto [d, dim] : llvm::enumerate(view.dims)) {
-    b.CreateStore(dim.extent, b.CreateConstGEP1_64(b.getInt64Ty(), size, d));
-    b.CreateStore(dim.stride, b.CreateConstGEP1_64(b.getInt64Ty(), stride, d));
-    b.CreateStore(b.getInt32(map.box[d]), b.CreateConstGEP1_64(b.getInt32Ty(), box, d));
+  for (unsigned d = 0; d < box.size(); ++d) {
+    b.CreateStore(sizes[d], b.CreateConstGEP1_64(b.getInt64Ty(), size, d));
+    b.CreateStore(strides[d], b.CreateConstGEP1_64(b.getInt64Ty(), stride, d));
+    b.CreateStore(b.getInt32(uint32_t(box[d])), b.CreateConstGEP1_64(b.getInt32Ty(), ofBox, d));
   }
-  const auto type = map.isTf32 ? unsigned(DTILE_MAP_TF32) : unsigned(view.type.dtype());
-  llvm::Value *all = b.getInt64(1);
-  for (int64_t copy = 0; copy < map.copies; ++copy) {
-    llvm::Value *data = view.data;
-    if (copy > 0) {
-      llvm::Value *bytes = b.CreateLoad(
-          b.getInt64Ty(), frameAddress(filled_.object(*map.param) +
-                                       int64_t(offsetof(dtile_device_object, copy_bytes))));
-      data = b.CreateGEP(b.getInt8Ty(), data, b.CreateMul(bytes, b.getInt64(copy)));
+  b.CreateStore(b.getInt64(0), usable);
+  const auto type =
+      map.isTf32 ? unsigned(DTILE_MAP_TF32) : unsigned(map.param->result()->type().dtype());
+  llvm::Value *bad = b.CreateCall(launch_.runtime(Runtime::tensor_map),
+                                  {handle_, frameAddress(offset), data, b.getInt32(type),
+                                   b.getInt32(uint32_t(box.size())), size, stride, ofBox,
+                                   b.getInt32(uint32_t(swizzle)), usable});
+  require(b.CreateIsNull(bad));
+  return b.CreateIsNotNull(b.CreateLoad(b.getInt64Ty(), usable));
+}
+
+llvm::Value *Prologue::dataOfCopy(const Frame::TensorMap &map, llvm::Value *data, int64_t copy) {
+  if (copy == 0)
+    return data;
+  llvm::Value *bytes = b.CreateLoad(
+      b.getInt64Ty(), frameAddress(filled_.object(*map.param) +
+                                   int64_t(offsetof(dtile_device_object, copy_bytes))));
+  return b.CreateGEP(b.getInt8Ty(), data, b.CreateMul(bytes, b.getInt64(uint64_t(copy))));
+}
+
+void Prologue::makeTensorMap(const Frame::TensorMap &map) {
+  const View view = this->view(map.param->result());
+  DTILE_CHECK(view.dims.size() == map.box.size(), "a box has the tensor's dimensions");
+  llvm::SmallVector<llvm::Value *, 4> sizes, strides;
+  for (const ViewDimension &dim : view.dims) {
+    sizes.push_back(dim.extent);
+    strides.push_back(dim.stride);
+  }
+  llvm::Value *all = b.getTrue();
+  for (int64_t copy = 0; copy < map.copies; ++copy)
+    all = b.CreateAnd(all, encodeMap(map, map.offset + copy * Frame::kTensorMapBytes,
+                                     dataOfCopy(map, view.data, copy), sizes, strides, map.box,
+                                     map.swizzle));
+  for (ir::Value *whole : map.wholes)
+    all = b.CreateAnd(
+        all, b.CreateIsNull(b.CreateSRem(scalar(whole), b.getInt64(uint64_t(map.wholeElements)))));
+  const auto store = [&](llvm::Value *use) {
+    b.CreateAlignedStore(use, frameAddress(map.usable), llvm::Align(8));
+  };
+  store(b.CreateSelect(all, b.getInt64(Frame::kWholeMap), b.getInt64(Frame::kNoMap)));
+  if (map.folded.rows > 0)
+    when(b.CreateNot(all), "folded", [&] {
+      store(b.CreateSelect(makeFoldedMaps(map, view), b.getInt64(Frame::kFoldedMaps),
+                           b.getInt64(Frame::kNoMap)));
+    });
+}
+
+llvm::Value *Prologue::makeFoldedMaps(const Frame::TensorMap &map, const View &view) {
+  constexpr int64_t kMapWordBytes = 16, kMostCoordinate = int64_t(1) << 31;
+  const Frame::TensorMap::Folded &folded = map.folded;
+  const auto number = [&](int64_t x) { return b.getInt64(uint64_t(x)); };
+  const auto store = [&](llvm::Value *value, int64_t offset) {
+    b.CreateAlignedStore(value, frameAddress(offset), llvm::Align(8));
+  };
+  const int64_t fold = map.wholeElements;
+  const ViewDimension &rows = view.dims[folded.rowDim], &columns = view.dims.back();
+  llvm::Value *fits = b.CreateAnd(b.CreateICmpSGT(rows.stride, number(0)),
+                                  b.CreateICmpEQ(columns.stride, number(1)));
+  llvm::Value *pitch = b.CreateSelect(fits, rows.stride, number(1));
+  // All rows of the object, as a matrix of two dimensions.
+  llvm::Value *count = rows.extent;
+  for (unsigned d = 0; d + 1 < view.dims.size(); ++d) {
+    if (d == folded.rowDim) {
+      store(number(1), folded.rowsApart + int64_t(d) * Frame::kFrameWordBytes);
+      continue;
     }
-    b.CreateStore(b.getInt64(0), usable);
-    llvm::Value *bad = b.CreateCall(
-        launch_.runtime(Runtime::tensor_map),
-        {handle_, frameAddress(map.offset + copy * Frame::kTensorMapBytes), data, b.getInt32(type),
-         b.getInt32(rank), size, stride, box, b.getInt32(map.swizzle), usable});
-    require(b.CreateIsNull(bad));
-    all = b.CreateAnd(all, b.CreateLoad(b.getInt64Ty(), usable));
+    const ViewDimension &dim = view.dims[d];
+    llvm::Value *apart = b.CreateSDiv(dim.stride, pitch);
+    llvm::Value *isWhole = b.CreateICmpEQ(b.CreateMul(apart, pitch), dim.stride);
+    isWhole = b.CreateAnd(isWhole, b.CreateICmpSGE(apart, number(0)));
+    fits = b.CreateAnd(fits, b.CreateOr(isWhole, b.CreateICmpEQ(dim.extent, number(1))));
+    count = b.CreateAdd(count, b.CreateMul(b.CreateSub(dim.extent, number(1)), apart));
+    store(apart, folded.rowsApart + int64_t(d) * Frame::kFrameWordBytes);
   }
-  for (ir::Value *whole : map.wholes) {
-    llvm::Value *rest = b.CreateSRem(scalar(whole), b.getInt64(uint64_t(map.wholeElements)));
-    all = b.CreateAnd(all, b.CreateZExt(b.CreateIsNull(rest), b.getInt64Ty()));
+  fits = b.CreateAnd(fits, b.CreateICmpSGT(count, number(0)));
+  llvm::Value *rest = b.CreateURem(count, number(fold));
+  llvm::Value *whole = b.CreateUDiv(count, number(fold));
+  llvm::Value *hasRest = b.CreateIsNotNull(rest);
+  store(pitch, folded.pitch);
+  store(rest, folded.rest);
+  llvm::Value *apart[] = {b.CreateMul(pitch, number(fold)), number(1)};
+  const int32_t box[] = {folded.rows, folded.columns};
+  for (int64_t copy = 0; copy < map.copies; ++copy) {
+    llvm::Value *data = dataOfCopy(map, view.data, copy);
+    llvm::Value *past = b.CreateAnd(b.CreatePtrToInt(data, b.getInt64Ty()), kMapWordBytes - 1);
+    llvm::Value *before = b.CreateUDiv(past, number(kMapWordBytes / fold));
+    llvm::Value *begin = b.CreateGEP(b.getInt8Ty(), data, b.CreateNeg(past));
+    store(before, folded.before + copy * Frame::kFrameWordBytes);
+    // Up to the last element of the last of so many rows.
+    const auto width = [&](llvm::Value *count) {
+      llvm::Value *rowsBefore = b.CreateMul(b.CreateSub(count, number(1)), pitch);
+      return b.CreateAdd(b.CreateAdd(rowsBefore, columns.extent), before);
+    };
+    llvm::Value *last[] = {b.CreateAdd(whole, b.CreateZExt(hasRest, b.getInt64Ty())),
+                           width(b.CreateSelect(hasRest, rest, number(fold)))};
+    llvm::Value *isWhole = b.CreateIsNotNull(whole);
+    llvm::Value *first[] = {b.CreateSelect(isWhole, whole, last[0]),
+                            b.CreateSelect(isWhole, width(number(fold)), last[1])};
+    fits = b.CreateAnd(fits, b.CreateICmpSLT(first[1], number(kMostCoordinate)));
+    const int64_t offset = folded.offset + 2 * copy * Frame::kTensorMapBytes;
+    fits = b.CreateAnd(fits, encodeMap(map, offset, begin, first, apart, box, /*swizzle=*/0));
+    fits = b.CreateAnd(fits, encodeMap(map, offset + Frame::kTensorMapBytes, begin, last, apart,
+                                       box, /*swizzle=*/0));
   }
-  b.CreateAlignedStore(all, frameAddress(map.usable), llvm::Align(8));
+  return fits;
 }
 
 void Prologue::lowerParam(Op &op) {

@@ -168,6 +168,8 @@ StagedControl::StagedControl(int64_t begin, int64_t stages, int64_t parts,
   failed = add(kFailedBytes, kFailedBytes);
   for (int64_t *barrier : {&ready, &received, &added, &reusable})
     *barrier = barriers(1);
+  unitFull = barriers(kMostUnits);
+  unitEmpty = barriers(kMostUnits);
   for (int64_t *ring : {&bodies, &bodiesFull, &bodiesEmpty})
     *ring = barriers(kBodiesAhead);
   for (const int64_t rows : gathered)

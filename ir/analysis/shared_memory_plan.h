@@ -25,6 +25,8 @@ inline constexpr int64_t kSharedWordBytes = 16;
 inline constexpr int64_t kBankLineBytes = 128;
 /// Rows whose words the 128-byte swizzle permutes differently; its period.
 inline constexpr int64_t kSwizzleRows = 8;
+/// Units of the ring that folded tiles come through, at most (backend/gpu/staged/ring.h).
+inline constexpr int64_t kMostUnits = 8;
 /// What boxes begin at multiples of: that period (PTX ISA, "Swizzling modes").
 inline constexpr int64_t kBoxAlignBytes = kSwizzleRows * kBankLineBytes;
 /// What multistage slots, and what elements go through, begin at multiples of.
@@ -109,6 +111,8 @@ struct StagedControl {
   int64_t failed;
   /// Of the exchange of sums in a cluster.
   int64_t ready, received, added, reusable;
+  /// Of the ring of units that folded tiles come through.
+  int64_t unitFull, unitEmpty;
   /// Numbers of claimed bodies, and the barriers of their ring.
   int64_t bodies, bodiesFull, bodiesEmpty;
   llvm::SmallVector<int64_t, 2> tables;

@@ -2,6 +2,7 @@
 // What is asked of a kernel again for each launch that is estimated, and no launch changes.
 #pragma once
 
+#include "ir/analysis/boxes/folded_tiles.h"
 #include "ir/core/op_classes.h"
 #include "ir/model/op_cost.h"
 #include "ir/model/streams.h"
@@ -39,6 +40,11 @@ public:
   [[nodiscard]] bool hasUnstagedBody(ir::Op &op) {
     ir::Op *space = op.enclosing(ir::OpKind::Space);
     return of<const ir::Op *>(unstaged_, space, [&] { return model::hasUnstagedBody(*space); });
+  }
+  /// Of the space around an op.
+  [[nodiscard]] int64_t foldedUnits(ir::Op &op) {
+    ir::Op *space = op.enclosing(ir::OpKind::Space);
+    return of<const ir::Op *>(folded_, space, [&] { return ir::FoldedRing(*space).units; });
   }
   [[nodiscard]] Sends sendsOfProducts(ir::Block &body) {
     return of<const ir::Block *>(sends_, &body, [&] { return model::sendsOfProducts(body); });
@@ -78,6 +84,7 @@ private:
   llvm::DenseMap<const ir::Op *, double> streamedAhead_;
   llvm::DenseMap<const ir::Op *, int64_t> kept_;
   llvm::DenseMap<const ir::Op *, bool> unstaged_;
+  llvm::DenseMap<const ir::Op *, int64_t> folded_;
   llvm::DenseMap<const ir::Block *, Sends> sends_;
   llvm::DenseMap<const ir::Block *, bool> reads_;
   llvm::DenseMap<const ir::Block *, bool> begins_;

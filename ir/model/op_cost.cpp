@@ -311,15 +311,9 @@ double bytesAhead(Op &loop, const TargetFacts &machine) {
 }
 
 bool hasUnstagedBody(Op &space) {
-  const bool hasSignals = llvm::any_of(space.parentBlock()->ops(),
-                                       [](const Op &op) { return op.is(OpKind::SignalParam); });
-  bool isStaged = false, gathers = false, hasResident = false;
-  ir::walk(space, [&](const Op &op) {
-    isStaged |= ir::isStagedLoad(op);
-    gathers |= ir::comesVia(op, ir::LoadPath::Rows);
-    hasResident |= op.has(ir::attr::resident);
-  });
-  return isStaged && (gathers || (hasSignals && !hasResident));
+  bool gathers = false;
+  ir::walk(space, [&](const Op &op) { gathers |= ir::comesVia(op, ir::LoadPath::Rows); });
+  return gathers;
 }
 
 double streamedAhead(Op &loop) {

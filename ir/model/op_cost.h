@@ -72,10 +72,8 @@ inline constexpr int64_t kRowAlign = 16;
 [[nodiscard]] double bytesAhead(ir::Op &loop, const TargetFacts &machine);
 
 /// Whether a staged space has a second body, for tensors that TMA cannot describe: all threads load
-/// what they multiply, and no cluster shares its loops. Else copy warps load these. Their place is
-/// taken where rows are gathered. Kernels with signals have the second body: two warps load long
-/// sums more slowly than all threads do. With resident operands (attention) it would spill, and
-/// take ptxas as long again.
+/// what they multiply, and no cluster shares its loops. Else copy warps bring these. Their place is
+/// taken where rows are gathered.
 [[nodiscard]] bool hasUnstagedBody(ir::Op &space);
 
 /// Of bytesAhead, those that come from memory (streams.h).

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ir/model/streams.h"
 
+#include "ir/analysis/boxes/tensor_box.h"
 #include "ir/analysis/loop_positions.h"
-#include "ir/analysis/tensor_box.h"
 #include "ir/core/constants.h"
 #include "ir/model/op_cost.h"
 

@@ -86,12 +86,10 @@ void CopyWarps::lowerBodies(Op &space, const BodyRange &range) {
   lane_ = b.CreateURem(thread, b.getInt32(WarpOps::kWarpThreads));
   setParts(range);
   place_.begin(1);
+  unit_.begin(0);
   body_.begin(0);
   b.CreateStore(b.getFalse(), failed_);
-  ir::walk(space, [&](Op &op) {
-    if (isBox(op))
-      comesByTma_[&op] = comesByTma(ring_.tiles.find(&op)->second);
-  });
+  findFolded(space);
   forEachItem(space, range, [&] {
     awaitExchange();
     lowerBlock(space.body());
@@ -114,8 +112,12 @@ void CopyWarps::lowerLoad(Op &load) {
   if (&load == loads.front())
     waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase());
   if (isBox(load)) {
-    Value *acts = b.CreateNot(b.CreateOr(hasFailed(), comesByTma_.lookup(&load)));
+    const Ring::Path path = ring_.paths.lookup(&load);
+    Value *acts = b.CreateNot(b.CreateOr(hasFailed(), b.CreateOr(path.isWhole, path.isFolded)));
     when(acts, "copy", [&] { copyTile(load, slot); });
+    // Also where something has failed: the load warp waits for its units.
+    if (ring_.folded.units > 0)
+      when(path.isFolded, "shift", [&] { shiftTile(load, slot); });
   }
   if (&load != loads.back())
     return;

@@ -28,6 +28,16 @@ private:
   /// A load in an iteration's order; the first waits for the slot, the last one publishes it.
   void lowerLoad(ir::Op &load);
   void copyTile(ir::Op &load, llvm::Value *slot);
+  /// The rows of a tile that came in units, to where TMA would have put them (shift_rows.cpp).
+  void shiftTile(ir::Op &load, llvm::Value *slot);
+  struct Window;
+  struct Shift;
+  /// Of some copies of a unit. `window`: null where all of the tile exists.
+  void shiftRows(const StagedTile &tile, const ir::FoldedTile &folded, llvm::ArrayRef<Shift> shifts,
+                 const Window *window);
+  /// Words of 16 bytes that a lane has in registers at once, and those of a copy.
+  [[nodiscard]] int64_t mostWords() const;
+  [[nodiscard]] static int64_t wordsOfLane(const StagedTile &tile, const ir::FoldedTile &folded);
   /// Of a tile whose rows are neighbours in memory.
   void copyRows(const StagedTile &tile, const View &from, llvm::Value *slot);
   /// The words of some groups of rows, from `first` (i32) of the warp's groups on.
@@ -44,8 +54,6 @@ private:
   bool hasFewRegisters_;
   /// i32: this warp's number among these warps, and the thread's in its warp.
   llvm::Value *warpNumber_ = nullptr, *lane_ = nullptr;
-  /// i1, by load: TMA loads it.
-  llvm::DenseMap<const ir::Op *, llvm::Value *> comesByTma_;
 };
 
 } // namespace dtile::backend::gpu

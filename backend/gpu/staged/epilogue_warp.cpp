@@ -126,7 +126,9 @@ void EpilogueWarp::store(Op &op) {
       to = rowsOf(whole, b.CreateMul(part, b.getInt64(uint64_t(output.partRows))));
     Value *isRight = b.CreateNot(hasFailed());
     when(b.CreateAnd(isRight, to.isRows), "rows", [&] { storeRows(to); });
-    when(b.CreateAnd(isRight, b.CreateNot(to.isRows)), "elements", [&] { storeElements(to); });
+    when(b.CreateAnd(isRight, to.isShifted), "shifted", [&] { storeShifted(to); });
+    Value *isOther = b.CreateNot(b.CreateOr(to.isRows, to.isShifted));
+    when(b.CreateAnd(isRight, isOther), "elements", [&] { storeElements(to); });
     bulk_.arrive(b, output_.barrier(output.drained, b.CreateTrunc(part, b.getInt32Ty())));
   });
 }
@@ -187,6 +189,9 @@ EpilogueWarp::TileRegion EpilogueWarp::target(const View &view) {
   all = b.CreateAnd(b.CreateOr(all, edges), b.getInt64(model::kRowAlign - 1));
   Value *isDense = b.CreateICmpEQ(to.stride[1], b.getInt64(bytes));
   to.isRows = b.CreateAnd(b.CreateIsNull(all), isDense);
+  Value *begin = b.CreateMul(to.low[1], b.getInt64(bytes));
+  Value *isWhole = b.CreateIsNull(b.CreateAnd(begin, b.getInt64(ir::kSharedWordBytes - 1)));
+  to.isShifted = b.CreateAnd(b.CreateAnd(isDense, isWhole), b.CreateNot(to.isRows));
   return to;
 }
 

@@ -26,8 +26,9 @@ private:
     llvm::Value *low[2] = {}, *high[2] = {};
     /// i64 bytes from one to the next.
     llvm::Value *stride[2] = {};
-    /// i1: each row is a run of whole 16-byte words, as TMA takes them.
-    llvm::Value *isRows = nullptr;
+    /// i1: each row is a run of whole 16-byte words, as TMA takes them; or a run that begins
+    /// anywhere, but not in shared memory.
+    llvm::Value *isRows = nullptr, *isShifted = nullptr;
     /// i64: the row that stands first in shared memory; null for the tile's first.
     llvm::Value *first = nullptr;
   };
@@ -45,6 +46,8 @@ private:
                    llvm::function_ref<void(llvm::Value *there, llvm::Value *inShared)> body);
   /// By TMA: the elected thread stores the rows.
   void storeRows(const TileRegion &to);
+  /// By all threads, in words of 16 bytes (store_shifted.cpp).
+  void storeShifted(const TileRegion &to);
   /// Each thread stores some elements of each row.
   void storeElements(const TileRegion &to);
   [[nodiscard]] bool isSeenOnlyAfterKernel(const ir::Op &space);
@@ -56,6 +59,14 @@ private:
     llvm::Value *here;
   };
   [[nodiscard]] RowRuns rows(const TileRegion &target);
+  /// A row (its number is an i32): its address (i64), that in shared memory, and its bytes before
+  /// the first word of 16 bytes in memory (i32).
+  struct ShiftedRow {
+    llvm::Value *there, *here, *head;
+  };
+  [[nodiscard]] ShiftedRow shiftedRow(const RowRuns &rows, llvm::Value *number);
+  void storeWords(const RowRuns &rows);
+  void storeEnds(const RowRuns &rows);
   /// Emits `body` for each row: its address, and its place in shared memory.
   void eachRow(const RowRuns &rows,
                llvm::function_ref<void(llvm::Value *there, llvm::Value *here)> body);

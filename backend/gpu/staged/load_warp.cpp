@@ -34,6 +34,7 @@ LoadWarp::LoadWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &
 void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
   // The first round finds every slot empty: the phase before the first counts as over.
   place_.begin(1);
+  unit_.begin(1);
   body_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
   b.CreateStore(b.getFalse(), hasNext_);
@@ -41,6 +42,7 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
   b.CreateStore(range.count, next_);
   range_ = &range;
   setParts(range);
+  findFolded(space);
   // Once, not in each iteration: which copy of a scratch object it is takes a load and a division.
   ir::walk(space, [&](Op &op) {
     if (!isBox(op))
@@ -51,10 +53,9 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
       if (paired_ && tile.isMulticast())
         halfMaps_[&box] = tensorMap(tile, box, tile.rows / 2);
     }
-    Value *byTma = comesByTma_[&op] = comesByTma(tile);
     Value *&bytes = bytes_.try_emplace(op.parentOp(), b.getInt32(0)).first->second;
-    bytes = b.CreateAdd(bytes,
-                        b.CreateSelect(byTma, b.getInt32(uint32_t(tile.bytes())), b.getInt32(0)));
+    bytes = b.CreateAdd(bytes, b.CreateSelect(ring_.paths.lookup(&op).isWhole,
+                                              b.getInt32(uint32_t(tile.bytes())), b.getInt32(0)));
   });
   forEachItem(space, range, [&] {
     awaitExchange();
@@ -63,7 +64,7 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
   // The other program of a pair arrives at barriers here until both have multiplied everything.
   if (paired_)
     when(paired_, "pair.end", [&] {
-      loop(b.getInt64(uint64_t(ring_.stages)), "slots", [&](Value *) {
+      loop(b.CreateZExt(ring_.length, b.getInt64Ty()), "slots", [&](Value *) {
         waitOrLeave(place_.barrier(ring_.empty, place_.slot()), place_.phase());
         place_.next();
       });
@@ -164,23 +165,32 @@ void LoadWarp::load(Op &load) {
   Value *full = place_.barrier(ring_.full, slot);
   if (&load == loads.front()) {
     claimNext(*load.parentOp());
-    waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase());
+    if (foldedComeFirst(loads))
+      for (const Op *each : loads)
+        loadIfFolded(*each);
+    // Where all tiles are folded, this warp fills units alone, and is ahead as far as there are
+    // units.
+    when(ring_.isLoaded, "copy.slot",
+         [&] { waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase()); });
     // One arrival either way.
     Value *acts = warp_.isElected(b);
     Value *failed = hasFailed();
     when(b.CreateAnd(acts, failed), "copy.skipped", [&] {
       b.CreateStore(b.getInt32(1), shared(ring_.failed));
-      bulk_.arrive(b, full);
+      bulk_.arriveWhere(b, ring_.isLoaded, full);
     });
     copies_ = b.CreateAnd(acts, b.CreateNot(failed));
-    when(copies_, "copy.announced",
+    when(b.CreateAnd(copies_, ring_.isLoaded), "copy.announced",
          [&] { bulk_.arriveExpecting(b, full, bytes_.lookup(load.parentOp())); });
   }
   if (isScalarLoad(load))
     when(b.CreateNot(hasFailed()), "copy", [&] { loadScalars(load, slot); });
-  else
-    when(b.CreateAnd(copies_, comesByTma_.lookup(&load)), "copy",
-         [&] { loadTile(load, slot, full); });
+  else {
+    const Ring::Path path = ring_.paths.lookup(&load);
+    when(b.CreateAnd(copies_, path.isWhole), "copy", [&] { loadTile(load, slot, full); });
+    if (!foldedComeFirst(loads))
+      loadIfFolded(load);
+  }
   if (&load != loads.back())
     return;
   if (!ring_.fetched.empty())
@@ -201,6 +211,69 @@ void LoadWarp::loadTile(Op &load, Value *slot, Value *full) {
   Value *isFirst = scalar(source.isFirst);
   when(isFirst, "copy.first", [&] { loadBoxes(tile, source.boxes[0], slot, full); });
   when(b.CreateNot(isFirst), "copy.second", [&] { loadBoxes(tile, source.boxes[1], slot, full); });
+}
+
+bool LoadWarp::foldedComeFirst(llvm::ArrayRef<Op *> loads) {
+  const ir::Block &body = *loads.front()->parentBlock();
+  const auto isKnown = [&](const ir::Value *value) {
+    return !value || !value->definingOp() || value->definingOp()->parentBlock() != &body;
+  };
+  const auto isOf = [&](const ir::TensorBox &box) {
+    return llvm::all_of(box.dims,
+                        [&](const auto &dim) { return llvm::all_of(dim.firsts, isKnown); });
+  };
+  return llvm::none_of(body.ops(), [](const Op &op) { return op.is(OpKind::Wait); }) &&
+         llvm::all_of(loads, [&](const Op *load) {
+           if (!isBox(*load))
+             return true;
+           const ir::TensorBoxes &source = ring_.tiles.find(load)->second.source;
+           return isKnown(source.isFirst) && llvm::all_of(source.boxes, isOf);
+         });
+}
+
+void LoadWarp::loadIfFolded(const Op &load) {
+  if (ring_.folded.units > 0 && isBox(load))
+    when(ring_.paths.lookup(&load).isFolded, "copy.folded",
+         [&] { loadFolded(ring_.tiles.find(&load)->second); });
+}
+
+void LoadWarp::loadFolded(const StagedTile &tile) {
+  const ir::FoldedTile folded = tile.folded();
+  const FoldedPlace place = foldedPlace(tile);
+  const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
+  const int64_t parts = tile.rows / folded.unitRows;
+  const int64_t columns = folded.unitBoxes * tile.swizzle / int64_t(dtypeBytes(tile.dtype));
+  const unsigned shift = llvm::Log2_64(uint64_t(folded.fold));
+  loop(b.getInt64(uint64_t(folded.units)), "units", [&](Value *number) {
+    number = b.CreateTrunc(number, b.getInt32Ty());
+    Value *full = unit_.barrier(ring_.unitFull, unit_.slot());
+    waitOrLeave(unit_.barrier(ring_.unitEmpty, unit_.slot()), unit_.phase());
+    Value *failed = hasFailed();
+    const auto copy = [&] {
+      Value *begin = b.CreateMul(b.CreateUDiv(number, count(parts)), count(columns));
+      begin = b.CreateAdd(begin, place.column);
+      Value *firstRow = b.CreateMul(b.CreateURem(number, count(parts)), count(folded.unitRows));
+      firstRow = b.CreateAdd(place.row, b.CreateZExt(firstRow, b.getInt64Ty()));
+      for (int64_t i = 0; i < folded.fold; ++i) {
+        Value *row = b.CreateAdd(firstRow, b.getInt64(uint64_t(i)));
+        Value *inFold = b.CreateAnd(b.CreateTrunc(row, b.getInt32Ty()), count(folded.fold - 1));
+        Value *isRest = b.CreateICmpULT(inFold, place.rest);
+        Value *map = b.CreateAdd(
+            place.maps,
+            b.CreateSelect(isRest, b.getInt64(launch::Frame::kTensorMapBytes), b.getInt64(0)));
+        Value *column = b.CreateAdd(begin, b.CreateMul(inFold, place.pitch));
+        column = b.CreateAnd(column, count(-folded.fold));
+        Value *foldedRow = b.CreateTrunc(b.CreateAShr(row, shift), b.getInt32Ty());
+        Value *to = b.CreateAdd(unitAddress(), count(i * folded.copyBytes));
+        bulk_.loadBox(b, to, map, {column, foldedRow}, full);
+      }
+    };
+    when(warp_.isElected(b), "unit", [&] {
+      bulk_.arriveExpecting(b, full, b.CreateSelect(failed, count(0), count(folded.loadedBytes())));
+      when(b.CreateNot(failed), "unit.copies", copy);
+    });
+    unit_.next();
+  });
 }
 
 void LoadWarp::loadScalars(Op &load, Value *slot) {

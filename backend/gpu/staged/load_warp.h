@@ -21,6 +21,12 @@ protected:
 private:
   void load(ir::Op &load);
   void loadTile(ir::Op &load, llvm::Value *slot, llvm::Value *full);
+  /// Whether the folded tiles of an iteration are asked for before the warp waits for the stage:
+  /// they need units, not the stage. So it must be known there where they are.
+  [[nodiscard]] bool foldedComeFirst(llvm::ArrayRef<ir::Op *> loads);
+  void loadIfFolded(const ir::Op &load);
+  /// The units of a tile that comes by folded maps.
+  void loadFolded(const StagedTile &tile);
   /// A tile of scales, by cp.async of the warp's threads: in 16-byte words, or element by element.
   void loadScalars(ir::Op &load, llvm::Value *slot);
   void loadScalarWords(ir::Op &load, llvm::Value *from, llvm::Value *count, llvm::Value *slot);
@@ -48,8 +54,6 @@ private:
   /// i64: addresses of the tensor maps of the tiles' boxes.
   /// By box; of whole tiles, and of halves of what two programs share.
   llvm::DenseMap<const ir::TensorBox *, llvm::Value *> maps_, halfMaps_;
-  /// i1, by load: TMA loads it.
-  llvm::DenseMap<const ir::Op *, llvm::Value *> comesByTma_;
   /// i32, by loop: bytes that TMA loads in an iteration.
   llvm::DenseMap<const ir::Op *, llvm::Value *> bytes_;
   /// i64 and i1: the number of the next body, and whether it has been claimed.

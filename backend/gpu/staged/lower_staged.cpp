@@ -110,6 +110,8 @@ private:
   void makeBarriers(Ring &ring);
   /// Slots and output tile: spaces have theirs in the same place.
   void makeSlots(Ring &ring);
+  /// By which path tiles come in this launch, and what follows from that.
+  void findPaths(Op &space, Ring &ring);
   void beginBarriers(const Op &space, const Ring &ring, const BodyRange &range);
   /// Gives the warpgroups that multiply registers of the one that copies, where their sums need
   /// more than all have. (Only there: ptxas refuses some kernels whose warpgroups would need none
@@ -146,6 +148,8 @@ void StagedSpace::makeBarriers(Ring &ring) {
   };
   ring.full = address(control.full);
   ring.empty = address(control.empty);
+  ring.unitFull = address(control.unitFull);
+  ring.unitEmpty = address(control.unitEmpty);
   ring.failed = address(control.failed);
   ring.ready = address(control.ready);
   ring.received = address(control.received);
@@ -189,10 +193,11 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
   Value *readers =
       b.CreateAdd(b.getInt32(threads_ + (ring.output ? WarpOps::kWarpThreads : 0) + rowThreads),
                   whereCopied(CopyWarps::kThreads));
-  // TMA's; each thread's that fetches elements or rows; and one of each copy warp.
+  // The load warp's; each thread's that fetches elements or rows; and one of each copy warp.
   Value *writers =
-      b.CreateAdd(b.getInt32(1 + (ring.fetched.empty() ? 0 : WarpOps::kWarpThreads) + rowThreads),
-                  whereCopied(CopyWarps::kWarps));
+      b.CreateAdd(b.CreateZExt(ring.isLoaded, b.getInt32Ty()),
+                  b.getInt32((ring.fetched.empty() ? 0 : WarpOps::kWarpThreads) + rowThreads));
+  writers = b.CreateAdd(writers, whereCopied(CopyWarps::kWarps));
   when(isLeader(), "barriers", [&] {
     when(areMapsUsable(), "prefetch", [&] {
       for (const auto &map : kernel_.layout->tensorMaps())
@@ -211,6 +216,11 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
       if (range.paired)
         warps = b.CreateShl(warps, b.CreateZExt(range.paired, b.getInt32Ty()));
       ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(ir::kMbarrierBytes * slot)), warps);
+    }
+    for (int64_t unit = 0; unit < ring.folded.units; ++unit) {
+      ops.initBarrier(b, b.CreateAdd(ring.unitFull, b.getInt32(ir::kMbarrierBytes * unit)), 1);
+      ops.initBarrier(b, b.CreateAdd(ring.unitEmpty, b.getInt32(ir::kMbarrierBytes * unit)),
+                      CopyWarps::kWarps);
     }
     for (Value *barrier : {ring.received, ring.added, ring.reusable})
       ops.initBarrier(b, barrier, 1);
@@ -290,7 +300,33 @@ Value *StagedSpace::areMapsUsable() {
   Value *usable = b.getInt64(1);
   for (const auto &map : kernel_.layout->tensorMaps())
     usable = b.CreateAnd(usable, loadFrame(map->usable, b.getInt64Ty()));
-  return b.CreateIsNotNull(usable);
+  return b.CreateICmpEQ(usable, b.getInt64(launch::Frame::kWholeMap));
+}
+
+void StagedSpace::findPaths(Op &space, Ring &ring) {
+  Value *hasFolded = b.getFalse();
+  Value *areAllFolded = b.getInt1(ring.folded.units > 0 && ring.fetched.empty());
+  ir::walk(space, [&](Op &op) {
+    if (!isBox(op))
+      return;
+    const StagedTile &tile = ring.tiles.find(&op)->second;
+    Value *areWhole = b.getTrue(), *areFolded = b.getInt1(ring.folded.units > 0);
+    for (const ir::TensorBox &box : tile.source.boxes) {
+      Value *use =
+          loadFrame(tensorMapOf(*kernel_.layout, tile, box, tile.rows).usable, b.getInt64Ty());
+      areWhole = b.CreateAnd(areWhole, b.CreateICmpEQ(use, b.getInt64(launch::Frame::kWholeMap)));
+      areFolded =
+          b.CreateAnd(areFolded, b.CreateICmpEQ(use, b.getInt64(launch::Frame::kFoldedMaps)));
+    }
+    ring.paths[&op] = {areWhole, areFolded};
+    hasFolded = b.CreateOr(hasFolded, areFolded);
+    areAllFolded = b.CreateAnd(areAllFolded, areFolded);
+  });
+  ring.isLoaded = b.CreateNot(areAllFolded);
+  const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
+  ring.length =
+      b.CreateSelect(hasFolded, count(ring.stages - ring.folded.stages), count(ring.stages));
+  ring.firstUnit = b.CreateAdd(ring.slots, b.CreateMul(ring.length, count(ring.slot.bytes())));
 }
 
 Value *StagedSpace::canCopy(const Ring &ring) {
@@ -326,6 +362,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   const int64_t mark = gpu_.sharedMark();
   makeSlots(ring);
   DTILE_CHECK(gpu_.sharedMark() <= plan.bytes(ring.stages), "passes know what a space has");
+  findPaths(space, ring);
   beginBarriers(space, ring, range);
   llvm::BasicBlock *copies = block("copies");
   llvm::BasicBlock *groups = block("groups");

@@ -220,8 +220,8 @@ Value *MmaWarpgroups::nextBody(const BodyRange &) {
 
 Value *MmaWarpgroups::previousSlot() {
   Value *slot = place_.slot();
-  return b.CreateSelect(b.CreateICmpEQ(slot, b.getInt32(0)), b.getInt32(ring_.stages - 1),
-                        b.CreateSub(slot, b.getInt32(1)));
+  Value *after = b.CreateSelect(b.CreateIsNull(slot), ring_.length, slot);
+  return b.CreateSub(after, b.getInt32(1));
 }
 
 void MmaWarpgroups::awaitOutputRead() {

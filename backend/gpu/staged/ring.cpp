@@ -3,7 +3,7 @@
 #include "backend/gpu/staged/ring.h"
 
 #include "frontend/base/check.h"
-#include "ir/analysis/box_starts.h"
+#include "ir/analysis/boxes/box_starts.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -56,6 +56,14 @@ launch::Frame::TensorMap neededTensorMap(const StagedTile &tile, const ir::Tenso
   const auto wholes = ir::wholesOfStart(box, map.wholeElements);
   DTILE_CHECK(wholes, "stage-loads knows where boxes begin");
   map.wholes = *wholes;
+  if (rows == tile.rows && ir::FoldedTile::isPossible(*tile.load)) {
+    const ir::FoldedTile its = tile.folded();
+    map.folded.rows = int32_t(its.copyRows);
+    map.folded.columns = int32_t(its.rowBytes / int64_t(dtypeBytes(tile.dtype)));
+    map.folded.rowDim =
+        unsigned(llvm::find_if(box.dims, [](const auto &dim) { return dim.viewDim == 0u; }) -
+                 box.dims.begin());
+  }
   return map;
 }
 
@@ -92,7 +100,7 @@ int64_t registersOfFirst(const Op &dot) {
 
 } // namespace
 
-Ring::Ring(Op &space) {
+Ring::Ring(Op &space) : folded(space) {
   llvm::SmallPtrSet<const Op *, 2> loopsWithSums;
   llvm::DenseMap<const Op *, int64_t> readIn;
   ir::walk(space, [&](Op &op) {

@@ -4,8 +4,9 @@
 #pragma once
 
 #include "backend/gpu/bodies/lower_body.h"
+#include "ir/analysis/boxes/folded_tiles.h"
+#include "ir/analysis/boxes/tensor_box.h"
 #include "ir/analysis/shared_memory_plan.h"
-#include "ir/analysis/tensor_box.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -56,6 +57,7 @@ struct StagedTile : BoxedTile {
   ir::Op *load = nullptr;
   /// None where rows are picked.
   ir::TensorBoxes source;
+  [[nodiscard]] ir::FoldedTile folded() const { return {load->result()->type(), swizzle}; }
   /// Two programs may load half of its rows each, for both.
   [[nodiscard]] bool isMulticast() const {
     return load->is(ir::OpKind::Load) && load->get(ir::attr::multicast);
@@ -105,7 +107,8 @@ struct OutputTile {
 [[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile,
                                                      const ir::TensorBox &box, int64_t rows);
 
-/// The tensor map that such a box needs.
+/// The tensor map that a box of so many of a tile's rows needs; with folded maps for whole tiles
+/// that may come so.
 [[nodiscard]] launch::Frame::TensorMap neededTensorMap(const StagedTile &tile,
                                                        const ir::TensorBox &box, int64_t rows);
 
@@ -127,6 +130,7 @@ struct Ring {
   llvm::MapVector<const ir::Value *, ResidentTile> kept;
   int64_t stages = 0;
   ir::StageBytes slot;
+  ir::FoldedRing folded;
   /// Elements of the largest sum.
   int64_t sums = 0;
   /// Registers of all threads for tiles that are read from slots, in an iteration: their elements,
@@ -139,6 +143,18 @@ struct Ring {
   bool hasManySums = false;
   /// i32, in shared memory.
   llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
+  /// i32, in shared memory: the first unit, and the barriers of the units.
+  llvm::Value *firstUnit = nullptr, *unitFull = nullptr, *unitEmpty = nullptr;
+  /// i32: stages in this launch.
+  llvm::Value *length = nullptr;
+  /// i1: the load warp fills stages, too: not all tiles come by way of copy warps.
+  llvm::Value *isLoaded = nullptr;
+  /// How the boxes of a load come in this launch, both i1: by TMA, to where the tile will be; or by
+  /// folded maps. Else copy warps load them by themselves.
+  struct Path {
+    llvm::Value *isWhole = nullptr, *isFolded = nullptr;
+  };
+  llvm::DenseMap<const ir::Op *, Path> paths;
   /// i32, in shared memory: not 0 once a wait has failed, or a check of a helper warp.
   llvm::Value *failed = nullptr;
   /// Of the exchange of sums in a cluster (exchange_sums.cpp): all programs have multiplied; the
@@ -161,7 +177,8 @@ struct Ring {
 /// A role's position in the ring: the slot, and the phase of its barriers.
 class RingPosition {
 public:
-  RingPosition(llvm::IRBuilder<> &b, llvm::BasicBlock *entry, int64_t length, llvm::StringRef who)
+  RingPosition(llvm::IRBuilder<> &b, llvm::BasicBlock *entry, llvm::Value *length,
+               llvm::StringRef who)
       : b(b), length_(length) {
     llvm::IRBuilder<> start(entry, entry->begin());
     slot_ = start.CreateAlloca(b.getInt32Ty(), nullptr, who + ".slot");
@@ -176,7 +193,7 @@ public:
   [[nodiscard]] llvm::Value *phase() { return b.CreateLoad(b.getInt32Ty(), phase_); }
   void next() {
     llvm::Value *next = b.CreateAdd(slot(), b.getInt32(1));
-    llvm::Value *isLast = b.CreateICmpEQ(next, b.getInt32(length_));
+    llvm::Value *isLast = b.CreateICmpEQ(next, length_);
     b.CreateStore(b.CreateSelect(isLast, b.getInt32(0), next), slot_);
     b.CreateStore(b.CreateXor(phase(), b.CreateZExt(isLast, b.getInt32Ty())), phase_);
   }
@@ -187,7 +204,8 @@ public:
 
 private:
   llvm::IRBuilder<> &b;
-  int64_t length_;
+  /// i32
+  llvm::Value *length_;
   llvm::AllocaInst *slot_;
   llvm::AllocaInst *phase_;
 };

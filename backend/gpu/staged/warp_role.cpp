@@ -15,9 +15,11 @@ using llvm::Value;
 WarpRole::WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
                    llvm::StringRef who)
     : BodyLowering(module, kernel), ring_(ring), warp_(*module.device.warpOps()),
-      bulk_(*module.device.bulkCopies()), place_(b, kernel.entry, ring.stages, who),
-      body_(b, kernel.entry, ir::kBodiesAhead, who), output_(b, kernel.entry, 1, who),
-      prefetched_(b, kernel.entry, 1, who), exchanged_(b, kernel.entry, 1, who) {
+      bulk_(*module.device.bulkCopies()), place_(b, kernel.entry, ring.length, who),
+      body_(b, kernel.entry, b.getInt32(uint32_t(ir::kBodiesAhead)), who),
+      output_(b, kernel.entry, b.getInt32(1), who),
+      prefetched_(b, kernel.entry, b.getInt32(1), who),
+      exchanged_(b, kernel.entry, b.getInt32(1), who) {
   threads_ = bodyThreads(*kernel.kernel);
   barrier_ = kBodyBarrier;
 }
@@ -90,15 +92,6 @@ Value *WarpRole::loopEnd(Op &loop) {
   return known != bounds_.end() ? known->second.second : scalar(loop.operand(1));
 }
 
-Value *WarpRole::comesByTma(const StagedTile &tile) {
-  Value *usable = b.getInt64(1);
-  for (const ir::TensorBox &box : tile.source.boxes)
-    usable =
-        b.CreateAnd(usable, loadFrame(tensorMapOf(*kernel_.layout, tile, box, tile.rows).usable,
-                                      b.getInt64Ty()));
-  return b.CreateIsNotNull(usable);
-}
-
 void WarpRole::waitPhase(Value *barrier, Value *phase) {
   llvm::BasicBlock *again = block("phase");
   llvm::BasicBlock *done = block("phase.done");
@@ -131,7 +124,8 @@ Value *WarpRole::readBodyNumber() {
 
 HelperWarp::HelperWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
                        llvm::StringRef who)
-    : WarpRole(module, kernel, ring, who) {
+    : WarpRole(module, kernel, ring, who),
+      unit_(b, kernel.entry, b.getInt32(uint32_t(ring.folded.units)), who) {
   // Each of its threads checks and polls by itself.
   threads_ = 1;
   thread_ = b.getInt32(0);

@@ -40,8 +40,6 @@ protected:
     paired_ = range.paired;
     half_ = range.half;
   }
-  /// i1: TMA can read the tensors that a tile comes from, in this launch.
-  [[nodiscard]] llvm::Value *comesByTma(const StagedTile &tile);
   /// Spins until a phase of a barrier is over.
   void waitPhase(llvm::Value *barrier, llvm::Value *phase);
   /// i32: the phase of `Ring::reusable` that ends the last exchange; before the first one, the
@@ -107,10 +105,36 @@ protected:
   llvm::Value *nextBody(const BodyRange &range) override;
   void lowerOp(ir::Op &op) override;
 
+  /// Where a tile begins in the folded matrix of its tensor (launch/frame.h).
+  struct FoldedPlace {
+    /// i64: its first row, of the object; i32: its first column, from the matrix's begin on.
+    llvm::Value *row, *column;
+    /// i32: elements from a row to the next one, and rows that the last map alone has.
+    llvm::Value *pitch, *rest;
+    /// i64: the address of the maps.
+    llvm::Value *maps;
+  };
+  /// Reads what the frame says of the folded maps of a space, once for all bodies.
+  void findFolded(ir::Op &space);
+  [[nodiscard]] FoldedPlace foldedPlace(const StagedTile &tile);
+  /// i32: the address of the current unit.
+  [[nodiscard]] llvm::Value *unitAddress();
+
+  /// This role's place in the ring of units.
+  RingPosition unit_;
   /// i1, of this thread.
   llvm::AllocaInst *failed_;
 
 private:
+  /// `row` and `column` are where the object begins, and rows from a position of each dimension to
+  /// the next one are known.
+  struct FoldedTensor {
+    FoldedPlace begin;
+    llvm::SmallVector<llvm::Value *, 4> rowsApart;
+  };
+  [[nodiscard]] FoldedPlace placeOfBox(const ir::TensorBox &box);
+
+  llvm::DenseMap<const ir::TensorBox *, FoldedTensor> folded_;
   llvm::DenseSet<const ir::Op *> needed_;
 };
 

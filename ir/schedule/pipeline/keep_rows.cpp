@@ -10,11 +10,11 @@
 //   together exceed the L2 cache, so each time would read memory; and a program waits each time.
 // Leaves alone: what peers hold or the kernel writes; tiles that come through shared memory anyway;
 //   buffers of which not one tile fits into what the programs of a processor have each.
+#include "ir/analysis/boxes/tensor_box.h"
 #include "ir/analysis/communication.h"
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/occupancy.h"
 #include "ir/analysis/shared_memory_plan.h"
-#include "ir/analysis/tensor_box.h"
 #include "ir/core/constants.h"
 #include "ir/core/op_classes.h"
 #include "ir/machine/target_facts.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "ir/analysis/algebra/polynomial.h"
-#include "ir/analysis/tensor_box.h"
+#include "ir/analysis/boxes/tensor_box.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 

@@ -22,13 +22,13 @@
 //   find their numbers by themselves and fetch them, in words of 16 bytes, to where the engine
 //   would put them.
 #include "ir/analysis/algebra/polynomial.h"
-#include "ir/analysis/box_starts.h"
+#include "ir/analysis/boxes/box_starts.h"
+#include "ir/analysis/boxes/tensor_box.h"
 #include "ir/analysis/communication.h"
 #include "ir/analysis/dependence.h"
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/row_gathers.h"
 #include "ir/analysis/shared_memory_plan.h"
-#include "ir/analysis/tensor_box.h"
 #include "ir/core/constants.h"
 #include "ir/core/op_classes.h"
 #include "ir/machine/target_facts.h"

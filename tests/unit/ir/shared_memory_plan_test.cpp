@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The sizes that passes and code generation agree on, against figures worked out by hand.
+#include "ir/analysis/boxes/folded_tiles.h"
 #include "ir/analysis/shared_memory_plan.h"
 
 #include "ir/core/layout.h"
@@ -31,8 +32,9 @@ TEST_F(SharedMemoryPlanTest, BarriersAndTablesDoNotOverlap) {
       {control.ready, 8},        {control.received, 8},    {control.added, 8},
       {control.reusable, 8},     {control.bodies, 32},     {control.bodiesFull, 32},
       {control.bodiesEmpty, 32}, {control.tables[0], 256}, {control.tables[1], 512},
-      {control.stored, 8},       {control.drained, 16},    {control.ended, 8},
-      {control.arrived, 8},      {control.taken, 8}};
+      {control.unitFull, 64},    {control.unitEmpty, 64},  {control.stored, 8},
+      {control.drained, 16},     {control.ended, 8},       {control.arrived, 8},
+      {control.taken, 8}};
   std::ranges::sort(parts, {}, &Part::offset);
   int64_t end = control.begin;
   for (const Part &part : parts) {
@@ -108,6 +110,31 @@ TEST_F(SharedMemoryPlanTest, ProgramsShareAProcessor) {
   EXPECT_EQ(sharedRoom(machine, 2), machine.sharedBytes / 2 - kReservedSharedBytes);
   EXPECT_EQ(programsInShared(machine, sharedRoom(machine, 2)), 2);
   EXPECT_EQ(programsInShared(machine, sharedRoom(machine, 2) + 1), 1);
+}
+
+TEST_F(SharedMemoryPlanTest, FoldedTilesComeInUnits) {
+  // 128 rows of 64 elements: eight copies of 16 rows, each of 128 bytes and a word more.
+  const FoldedTile whole(tile({128, 64}), 128);
+  EXPECT_EQ(whole.fold, 8);
+  EXPECT_EQ(whole.copyRows, 16);
+  EXPECT_EQ(whole.rowBytes, 144);
+  EXPECT_EQ(whole.copyBytes, 16 * 144);
+  EXPECT_EQ(whole.units, 1);
+  // A copy begins at a multiple of 128 bytes: two rows of 144 have room of 384.
+  const FoldedTile small(tile({16, 64}), 128);
+  EXPECT_EQ(small.copyBytes, 384);
+  EXPECT_EQ(small.loadedBytes(), 16 * 144);
+  // Tall tiles come in several units, wide ones in units of two boxes.
+  EXPECT_EQ(FoldedTile(tile({256, 64}), 128).units, 2);
+  const FoldedTile wide(tile({64, 256}), 128);
+  EXPECT_EQ(wide.unitBoxes, 2);
+  EXPECT_EQ(wide.rowBytes, 272);
+  EXPECT_EQ(wide.units, 2);
+  // 192 rows cannot be halved twice by whole copies of each remainder.
+  EXPECT_EQ(FoldedTile(tile({192, 64}), 128).unitRows, 96);
+  // A box has 256 elements a row at most.
+  EXPECT_EQ(FoldedTile(tile({64, 256}, DType::F8E4M3), 128).unitBoxes, 1);
+  EXPECT_EQ(FoldedTile(tile({64, 64}, DType::F32), 128).fold, 4);
 }
 
 } // namespace

@@ -2,8 +2,8 @@
 #include "backend/gpu/bodies/memory/row_buffers.h"
 
 #include "backend/gpu/bodies/memory/tile_access.h"
+#include "ir/analysis/boxes/tensor_box.h"
 #include "ir/analysis/shared_memory_plan.h"
-#include "ir/analysis/tensor_box.h"
 
 namespace dtile::backend::gpu {
 

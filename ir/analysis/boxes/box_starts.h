@@ -3,7 +3,7 @@
 // kernel with an illegal instruction elsewhere (measured on an H200; the PTX ISA does not say so).
 #pragma once
 
-#include "ir/analysis/tensor_box.h"
+#include "ir/analysis/boxes/tensor_box.h"
 
 namespace dtile::ir {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Follows a position to what it is a sum of.
-#include "ir/analysis/box_starts.h"
+#include "ir/analysis/boxes/box_starts.h"
 
 #include "ir/core/constants.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Follows a view to its object, outermost slice first.
-#include "ir/analysis/tensor_box.h"
+#include "ir/analysis/boxes/tensor_box.h"
 
 #include "ir/core/constants.h"
 #include "ir/core/view_dims.h"
