@@ -136,7 +136,7 @@ def ops_table():
         if regions != "0":
             results += (", " if results else "") + f"{regions} region" + "s" * (regions != "1")
         if op in of_op:
-            meaning += ". Attributes: " + "; ".join(of_op[op])
+            meaning += "<br>".join(["", *of_op[op]])
         effects = "" if effects == "None" else effects.replace(" |", ",")
         columns = [f"`{text}`", operands, results, effects, meaning]
         lines.append("| " + " | ".join(cell(column) for column in columns) + " |")

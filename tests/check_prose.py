@@ -6,8 +6,8 @@
     check_prose.py --self-test            check that each kind is found, and nothing else
 
 Of every *.md file: no sentence over 35 words, no paragraph over 120, none of the private words
-below, and links and names of other pages that exist. Code, tables and quotations are not read as
-prose. What scripts/update_docs.py generates from doc comments is.
+below, and links and names of other pages that exist. Each cell of a table is a paragraph. Code and
+quotations are not read as prose. What scripts/update_docs.py generates from doc comments is.
 """
 
 import os
@@ -74,8 +74,14 @@ def without_generated(text):
     return without_comments(text)
 
 
+def cells(row):
+    """What the cells of a table's row say, line by line; nothing of the line below its head."""
+    split = re.split(r"(?<!\\)\||<br>", row.strip("|"))
+    return [cell.strip() for cell in split if re.search(r"\w", cell)]
+
+
 def blocks(text):
-    """(first line, text) of each paragraph, item and heading; no code, tables or quotations."""
+    """(first line, text) of each paragraph, item, heading and cell; no code or quotations."""
     found, current, begin, fence = [], [], 0, None
 
     def end():
@@ -92,7 +98,10 @@ def blocks(text):
         if marker:
             fence = marker[1]
             end()
-        elif not stripped or stripped[0] in "|>" or re.fullmatch(r"[-=*_ ]{3,}", stripped):
+        elif stripped.startswith("|"):
+            end()
+            found += [(number, cell) for cell in cells(stripped)]
+        elif not stripped or stripped[0] == ">" or re.fullmatch(r"[-=*_ ]{3,}", stripped):
             end()
         elif not current and line.startswith("    ") and not (found and begin == number - 1):
             # Indented code, unless it goes on with an item.
@@ -240,11 +249,12 @@ def self_test():
     assert [f.split(": ", 1)[1][:22] for f in prose_findings("p", f"Short.\n\n{long}\n")] == [
         f"a sentence of {MOST_WORDS + 1} words"[:22]
     ]
-    # Code, tables, quotations and comments are no prose; neither are two short sentences.
+    # Code, quotations and comments are no prose; two short sentences and two cells are not one.
     half = "Word " + "word " * 18 + "word."
     for text in (
         f"```\n{long} walker\n```\n",
-        f"| {long} walker |\n",
+        f"| {half} {half} | {half} |\n| --- | :-: |\n",
+        f"| {half[:-1]} | {half[:-1]} |\n| {half[:-1]} | `x \\| walker` |\n",
         f"> {long} walker\n",
         f"Said \"{long[:-1]} walker\" once.\n",
         f"Said `{long[:-1]} walker` once.\n",
@@ -256,6 +266,10 @@ def self_test():
         "The reason behind it. A rank is a launch behind. Requirements are met.\n",
     ):
         assert prose_findings("p", text) + name_findings("p", text) == [], text
+    # Each cell of a table is prose, in the line of its row.
+    table = f"| what | why |\n| --- | --- |\n| {long} | The first line<br>The walker waits. |\n"
+    assert [f.split(" ", 1)[0] for f in prose_findings("p", table)] == ["p:3:", "p:3:"]
+    assert prose_findings("p", table)[1] == "p:3: `walker`: write warp role"
     # What is generated from doc comments is prose.
     assert prose_findings("p", f"<!-- generated: x -->\n{long}\n<!-- end of x -->\n")
     assert prose_findings("p", "word. " * 121)[0].startswith("p:1: a paragraph of 121 words")
