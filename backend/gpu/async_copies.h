@@ -21,7 +21,7 @@ public:
   /// What the thread has started since the last commit is one group.
   virtual void commit(llvm::IRBuilder<> &b) const = 0;
   /// All but the last `pending` groups of the thread have arrived, as it sees shared memory; others
-  /// see it behind a meeting.
+  /// see it after a barrier.
   virtual void await(llvm::IRBuilder<> &b, unsigned pending) const = 0;
 };
 

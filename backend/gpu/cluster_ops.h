@@ -21,7 +21,7 @@ public:
   /// them this one is (%cluster_ctarank).
   [[nodiscard]] virtual llvm::Value *size(llvm::IRBuilder<> &b) const = 0;
   [[nodiscard]] virtual llvm::Value *rank(llvm::IRBuilder<> &b) const = 0;
-  /// By all threads of the cluster that have not ended: a barrier behind the fence of
+  /// By all threads of the cluster that have not ended: a barrier after the fence of
   /// BulkCopies::publishBarriers, so that mbarriers of all its programs are there for all. It
   /// orders nothing else (barrier.cluster.arrive.relaxed; with release it takes 0.7 µs).
   virtual void meet(llvm::IRBuilder<> &b) const = 0;

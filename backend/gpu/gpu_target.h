@@ -48,7 +48,7 @@ struct Image {
 /// LLVM's passes of code generation that are not worth their time here. Tiles are walked step by
 /// step as they are lowered (TileAccess), so nothing is left for the first two, which look for sums
 /// and products of addresses that repeat in straight code, and take a quarter of the time and more:
-/// one asks of each pair of addresses whether one may stand for the other. The third comes behind
+/// one asks of each pair of addresses whether one may stand for the other. The third runs after
 /// each of them and once more; what it still finds is less than 0.3% of the code. The last one
 /// looks for `freeze` of what loops count, of which there is none.
 inline constexpr llvm::StringLiteral kPassesLeftOut[] = {

@@ -55,7 +55,7 @@ public:
   virtual void fence(llvm::IRBuilder<> &b) const = 0;
   /// accumulators += a · bᵀ over 32 bytes of the summed dimension; one value a register, i32 or
   /// float, in the order of the hardware's layout. `a` is a descriptor, or the i32 words of a
-  /// fragment. Without `adds` accumulators are overwritten. `fences`: behind a fence of its own, as
+  /// fragment. Without `adds` accumulators are overwritten. `fences`: after a fence of its own, as
   /// the fragment is written beside other products.
   virtual void dot(llvm::IRBuilder<> &b, const GroupDot &dot, llvm::ArrayRef<llvm::Value *> a,
                    llvm::Value *bOperand, llvm::MutableArrayRef<llvm::Value *> accumulators,

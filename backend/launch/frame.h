@@ -132,9 +132,9 @@ private:
 /// Objects of a scratch parameter, taken in turn by launch. Zeroed ones have two at least: on
 /// devices a launch makes the next one's zeros.
 [[nodiscard]] int64_t scratchCopies(const ir::Op &param);
-/// A whole scratch object. Rows of one whose words carry flags (attribute `flagged`) begin at
-/// multiples of 8 bytes of data; what is `n` bytes of data behind `data` in the view is 2 n bytes
-/// behind it in memory, if n is a multiple of 4.
+/// A whole scratch object. Rows of one that holds LL messages (attribute `ll`) begin at multiples
+/// of 8 bytes of data; what is `n` bytes of data after `data` in the view is 2 n bytes after it in
+/// memory, if n is a multiple of 4.
 [[nodiscard]] View scratchView(ViewBuilder &views, llvm::IRBuilder<> &b, const ir::Op &param,
                                llvm::Value *data, llvm::ArrayRef<llvm::Value *> sizes);
 /// The sizes of its memory, in elements.

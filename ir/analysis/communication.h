@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Questions about what an op touches: the object behind a view or signal, and whose rank it is on.
+// Questions about what an op touches: the object of a view or signal, and the rank that it is on.
 #pragma once
 
 #include "ir/core/ir.h"
@@ -9,7 +9,7 @@ namespace dtile::ir {
 /// The `param` or `signal_param` op that a view or signal value comes from; null where it comes
 /// from elsewhere (a function's parameter), or from one of two.
 [[nodiscard]] Op *objectOf(Value *viewOrSignal);
-/// Whether an op loads or gathers what nobody writes in a launch: of an input, behind acquires at
+/// Whether an op loads or gathers what no rank writes in a launch: of an input, after acquires at
 /// most. Those order what uses the value: the read may be done, as often as one likes, wherever its
 /// operands are there.
 [[nodiscard]] bool isReadOfInput(const Op &op);

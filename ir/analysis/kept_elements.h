@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Which elements of a loaded tile matter: where all that is made of it, element by element, goes to
-// views that end somewhere, nobody sees what the tile holds behind that.
+// views that end somewhere, what the tile holds past that end is never used.
 #pragma once
 
 #include "ir/core/ir.h"

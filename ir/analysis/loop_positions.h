@@ -12,7 +12,7 @@
 
 namespace dtile::ir {
 
-/// The `for` loops of spaces, inner ones behind those around them.
+/// The `for` loops of spaces, inner ones after those around them.
 [[nodiscard]] llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module);
 
 /// Whether two loops are `for` loops over the same positions, in the same order.
@@ -22,7 +22,7 @@ namespace dtile::ir {
 /// body has: a tile or element that is further each time.
 [[nodiscard]] bool movesPast(const Op &loop, const Value &view);
 
-/// Ops of a loop's body, each behind those that it uses.
+/// Ops of a loop's body, each after those that it uses.
 using PositionChain = llvm::SmallSetVector<Op *, 8>;
 
 /// Whether the op looks a number up that an input holds.

@@ -16,8 +16,8 @@ namespace dtile::ir {
 using Effectful = llvm::SmallVector<Op *, 2>;
 [[nodiscard]] Effectful effectsOf(Op &op);
 
-/// Whether `later` must stay behind `earlier` for what they do to memory and signals. Values and
-/// tokens come on top: a user stays behind its definition anyway.
+/// Whether `later` must stay after `earlier` for what they do to memory and signals. Values and
+/// tokens are not considered: a user stays after its definition anyway.
 [[nodiscard]] bool mustStayBehind(const Op &earlier, const Op &later);
 /// The same for all of two ops.
 [[nodiscard]] bool mustStayBehind(const Effectful &earlier, const Effectful &later);

@@ -5,7 +5,7 @@
 //
 //   in a staged space:  barriers and row tables · stages · resident operands · output tile
 //   in other spaces:    row buffers (pass keep-rows) · rings of multistage loops
-//   in both, behind:    what elements go through to other threads, for one op at a time
+//   in both, last:      what elements go through to other threads, for one op at a time
 //
 // The last is a measure of the code that is generated; docs/decisions/stages_fit.md says why.
 #pragma once
@@ -80,8 +80,8 @@ inline constexpr int64_t kReservedSharedBytes = 1024;
 /// The offsets of a gather's rows, 4 bytes each: a warp finds 32 at once.
 [[nodiscard]] constexpr int64_t rowTableBytes(int64_t rows) { return (rows + 31) / 32 * 32 * 4; }
 
-/// One stage of a space: the boxes of one iteration, behind those of all its loops the scalars, as
-/// TMA is not in order with plain accesses.
+/// One stage of a space: the boxes of one iteration, then the scalars of all its loops, as TMA
+/// is not in order with plain accesses.
 struct StageBytes {
   int64_t boxes = 0;
   int64_t scalars = 0;
@@ -91,7 +91,7 @@ struct StageBytes {
   explicit StageBytes(Op &loop);
   /// Where the tile is in the stage.
   int64_t addBox(Type tile);
-  /// Where the elements, 4 bytes each, are behind the boxes.
+  /// Where the elements, 4 bytes each, are after the boxes.
   int64_t addScalars(Type tile);
   /// Loops of a space use the same stages.
   void unite(const StageBytes &other);

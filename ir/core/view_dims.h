@@ -16,7 +16,7 @@ struct ViewDim {
   /// The view's dimension; the result's, which a position has none of.
   unsigned from = 0, to = 0;
   /// The first operand that belongs to it: the position, or where the range begins. A range's end,
-  /// and a window's limit, is the operand behind it.
+  /// and a window's limit, is the operand after it.
   unsigned operand = 0;
   /// Ranges before this dimension; of a window the place of its length in `lens`.
   unsigned range = 0;

@@ -314,7 +314,7 @@ struct RankRun {
   llvm::DenseMap<const ir::Op *, uint64_t> barriers;
 };
 
-/// The machine behind the interface.
+/// What implements the machine's interface.
 struct MachineState {
   MachineState(ir::Module &module, int ranks, Schedule schedule);
   ~MachineState();

@@ -19,7 +19,7 @@ struct MatrixProduct {
   DType a, b, sum;
   int32_t rows, columns, depth;
   llvm::StringLiteral fragmentA, fragmentB, fragmentSum;
-  /// Of operands in f32 it takes 10 bits behind the point: for products that say so.
+  /// It uses 10 mantissa bits of f32 operands: for products that ask for tf32.
   bool isTf32 = false;
 };
 
@@ -70,7 +70,7 @@ struct MatrixProduct {
       DTILE_MMA_8("m16n8k32.e5m2.e4m3" SUFFIX, F8E5M2, F8E4M3, F32),                               \
       DTILE_MMA_8("m16n8k32.e5m2.e5m2" SUFFIX, F8E5M2, F8E5M2, F32)
 
-/// Of sm_80, and of sm_89 and what came behind it. The former has no instructions for one-byte
+/// Of sm_80, and of sm_89 and later. The former has no instructions for one-byte
 /// floats: two for halves, which hold all their values, stand for one.
 inline constexpr MatrixProduct kMmaSm80[] = {DTILE_MMA_SM80, DTILE_MMA_F8(".halves")};
 inline constexpr MatrixProduct kMmaSm89[] = {DTILE_MMA_SM80, DTILE_MMA_F8("")};

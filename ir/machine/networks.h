@@ -20,7 +20,7 @@ struct HostFacts {
 
 /// A network with one NIC for each GPU.
 struct NetworkFacts {
-  /// As `--machine` spells it behind the machine.
+  /// Its name in `--machine`, after that of the machine.
   llvm::StringLiteral name;
   llvm::StringLiteral description;
   /// Bytes a nanosecond.

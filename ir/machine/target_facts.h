@@ -104,7 +104,7 @@ struct TargetFacts {
   /// Rows of a warpgroup's instruction, and bytes of the summed dimension that it takes.
   static constexpr int64_t kGroupRows = 64;
   static constexpr unsigned kGroupDepthBytes = 32;
-  /// Threads of the helper warpgroup, whose warps load and store, behind those of the body.
+  /// Threads of the helper warpgroup, whose warps load and store, after those of the body.
   /// Registers are moved between whole warpgroups.
   static constexpr unsigned kHelperThreads = 128;
 

@@ -71,7 +71,7 @@ public:
     return {back, back, back};
   }
 
-  /// Inside of a host. `behind`: when what goes before it has landed.
+  /// Within a host. `behind`: when the transfers that it follows have landed.
   Passage notify(double behind, double now) const {
     if (isFree_)
       return {now, now, now};

@@ -138,7 +138,7 @@ public:
   [[nodiscard]] unsigned threads() const { return threads_; }
   /// The register that holds a position of thread 0.
   [[nodiscard]] static unsigned slotOf(const TileInfo &info, const ir::Layout::Position &at);
-  /// Call behind the last read of it.
+  /// Call after the last read of it.
   void sharedRead() { sharedInUse_ = true; }
 
   // Communication.
@@ -493,7 +493,7 @@ private:
   Pending pending_;
   bool sharedInUse_ = true;
   /// i64, of a thread that claims bodies in a cluster (claimBody): the body that it claimed last,
-  /// and how far behind its first one the next one is.
+  /// and the distance from its first one to the next one.
   llvm::AllocaInst *claimed_ = nullptr, *claimedBefore_ = nullptr;
   /// What was pending where each op with regions began, and at the ends of its regions so far.
   struct Fork {

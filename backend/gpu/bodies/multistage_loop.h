@@ -112,7 +112,7 @@ private:
   void startUpTo(size_t number);
   /// Starts all that are left, which makes them a group.
   void startAll();
-  /// i32: the slot behind one, and before one.
+  /// i32: the slot after one, and before one.
   [[nodiscard]] llvm::Value *slotBehind(llvm::Value *slot);
   [[nodiscard]] llvm::Value *slotBefore(llvm::Value *slot);
   [[nodiscard]] bool canReadAhead() const;

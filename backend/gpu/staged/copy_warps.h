@@ -43,7 +43,7 @@ private:
   /// The words of some groups of rows, from `first` (i32) of the warp's groups on.
   void copyGroups(const StagedTile &tile, const Share &share, const Rows &rows, int64_t box,
                   llvm::Value *first, llvm::Value *slot);
-  /// i32: of each of the groups' rows the word behind the box, 32 rows in a warp's threads.
+  /// i32: the word after the box, of each row of the groups; 32 rows in a warp's threads.
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
   wordsBehind(const Share &share, const Rows &rows, int64_t behind, llvm::Value *first);
   /// Any tile, element by element.

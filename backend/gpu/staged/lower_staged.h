@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to backend/gpu: spaces whose loops have staged loads (pass stage-loads). A group of
-// warps behind the body's threads issues the copies to shared memory, as many stages ahead as there
+// Private to backend/gpu: spaces whose loops have staged loads (pass stage-loads). A warpgroup
+// after the body's threads issues the copies to shared memory, as many stages ahead as there
 // are; the body's warpgroups multiply what has arrived.
 #pragma once
 

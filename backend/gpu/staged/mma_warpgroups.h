@@ -71,7 +71,7 @@ private:
   /// have the first part leaves the sums in memory, and goes to the end of the body; who has it
   /// adds them to its own.
   void addPartial(ir::Op &loop);
-  /// The elements of a loop's sums, one result behind the other, and the block they come from.
+  /// The elements of a loop's sums, one result after the other, and the block that they come from.
   struct SumsFrom {
     llvm::ArrayRef<llvm::Value *> elements;
     llvm::BasicBlock *block = nullptr;
@@ -97,7 +97,7 @@ private:
   llvm::DenseMap<const ir::Op *, llvm::SmallVector<llvm::Value *, 16>> fragments_;
   /// Tiles of zeros that are in registers, for the loops that are being lowered.
   llvm::SmallPtrSet<ir::Value *, 2> zeros_;
-  /// The op behind which the tile that was taken last is in registers; null once that was said.
+  /// The op after which the tile that was taken last is in registers; null once it was reported.
   const ir::Op *prefetchedUntil_ = nullptr;
   /// Where programs go on that leave the rest of a body to another of their cluster.
   llvm::BasicBlock *bodyEnd_ = nullptr;

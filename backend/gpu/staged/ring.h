@@ -86,7 +86,7 @@ struct ResidentTile : BoxedTile {
 
 /// The output tile that each body leaves to the epilogue warp.
 struct OutputTile {
-  /// The store, and what is behind it.
+  /// The store, and the ops after it.
   llvm::SmallVector<ir::Op *, 4> deferred;
   llvm::SmallVector<int64_t, 2> shape;
   /// Loads of tiles that come where it will stand.

@@ -29,7 +29,7 @@ protected:
   std::pair<llvm::Value *, llvm::Value *> loopBounds(ir::Op &op) override;
   /// Emits the loop of a program over its bodies and parts of bodies (divided_bodies.h).
   void forEachItem(ir::Op &space, const BodyRange &range, llvm::function_ref<void()> body);
-  /// i64: where this program's part of a loop begins and ends; asked in the loop and behind it.
+  /// i64: where this program's part of a loop begins and ends; used in the loop and after it.
   [[nodiscard]] llvm::Value *loopBegin(ir::Op &loop);
   [[nodiscard]] llvm::Value *loopEnd(ir::Op &loop);
   /// Before bodies: which part of shared loops this program has, and of shared loads.
@@ -63,7 +63,7 @@ protected:
     if (parts_)
       when(b.CreateICmpNE(parts_, b.getInt32(1)), "in.cluster", body);
   }
-  /// Runs what only the program does that goes on behind a loop which programs share.
+  /// Runs what only one program does: the one that continues after a loop that programs share.
   void whenGoesOn(llvm::function_ref<void()> body);
   RingPosition place_, body_, output_, prefetched_;
   /// The exchanges of sums that are over.

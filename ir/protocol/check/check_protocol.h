@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checks kernels before anything runs: deadlocks, races, and what is left behind when a kernel
+// Checks kernels before anything runs: deadlocks, races, and what is left undone when a kernel
 // ends.
 #pragma once
 

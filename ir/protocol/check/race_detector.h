@@ -49,7 +49,7 @@ struct Finding {
   enum class Kind : uint8_t {
     /// Two accesses, one of which writes, and no order between them.
     Race,
-    /// A race in which the write comes behind the read, and nothing lets it wait for that.
+    /// A race in which the write comes after the read, but does not wait for it.
     Overwrite,
     /// A rank's memory is touched by a peer that nothing lets finish before the rank's kernel ends.
     OutlivesKernel,
@@ -208,8 +208,8 @@ private:
     const ir::Op *space = nullptr;
     uint32_t time = 1;
     uint32_t fences = 0;
-    /// What the last memory_fence has released, which atomics behind it pass on, and what those
-    /// whom its atomics have met passed on, which the next one acquires; null before the first.
+    /// What the last memory_fence has released, which atomics after it pass on, and what its atomics
+    /// received from others, which the next one acquires; null before the first.
     ClockRef released;
     ClockRef met;
     /// Peers at which something was written that no notify to them has announced.

@@ -31,7 +31,7 @@ struct LargeCount {
   SourceLoc wait;
 };
 
-/// A notify that others wait for, and that comes only behind a wait for these.
+/// A notify that others wait for, and that comes only after a wait for these.
 struct LateNotify {
   SourceLoc notify;
   SourceLoc wait;

@@ -63,7 +63,7 @@ public:
 
   const ir::Op &param;
   int rank;
-  /// The caller's, who may write it before a launch and read it behind; else the kernel's own.
+  /// The caller's, who may write it before a launch and read it after it; else the kernel's own.
   bool isCallers;
   bool isZeroed;
 

@@ -67,8 +67,8 @@ enum class Release : uint8_t {
 enum class Course : uint8_t { AtOnce, Sent, Beside };
 [[nodiscard]] Release releases(Op *notify, Op *access, Course course);
 
-/// Whether the second of two ops of a body comes behind the first, where loops around both are in
-/// one iteration and the first comes first there.
+/// Whether the second of two ops of a body is ordered after the first, where loops around both are
+/// in one iteration and the first comes first there.
 [[nodiscard]] bool isOrdered(Op *first, bool firstIsAsync, Op *second);
 /// Whether what the op does is over before the innermost loop around both goes on.
 [[nodiscard]] bool isOverInIteration(Op *op, bool isAsync, Op *other);
@@ -76,10 +76,10 @@ enum class Course : uint8_t { AtOnce, Sent, Beside };
 /// when `other` runs: its token goes from iteration to iteration, and each awaits what comes.
 /// Nothing where that is not known.
 [[nodiscard]] std::optional<unsigned> iterationsUntilOver(Op *transfer, Op *other);
-/// Whether an op of bodies that start behind those of a transfer is after the token that these have
+/// Whether an op of bodies that start after those of a transfer is after the token that these have
 /// yielded, itself or by an await before it.
 [[nodiscard]] bool isAfterYielded(Op *transfer, Op *later);
-/// Whether what the op does is over when its body ends, for bodies that start behind it.
+/// Whether what the op does is over when its body ends, for bodies that start after it.
 [[nodiscard]] bool isOverInBody(Op *op, bool isAsync);
 
 } // namespace dtile::protocol::prove

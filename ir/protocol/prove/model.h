@@ -57,7 +57,7 @@ struct Picked {
 /// A position in a tile; a number that is no tile has none.
 using Position = llvm::SmallVector<Polynomial, 4>;
 
-/// Elements of a tile are among `first` and the positions behind it.
+/// Elements of a tile are among `first` and the positions after it.
 struct Run {
   Polynomial first;
   int64_t length = 1;
@@ -150,7 +150,7 @@ struct Region {
 struct ViewShape {
   struct Dim {
     /// The parameter's dimension that it is of, and where in that its position 0 lies; nothing
-    /// behind a reshape.
+    /// after a reshape.
     std::optional<unsigned> of;
     Polynomial origin;
     /// Positions that exist are at least all of these, and below all of those.

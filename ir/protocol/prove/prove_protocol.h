@@ -21,7 +21,7 @@ struct Unproved {
     Course,
     /// What is read of scratch memory: what no launch has written, or an earlier one.
     Contents,
-    /// Whether the launch is stopped with a message, behind which no other follows.
+    /// Whether the launch is stopped with a message, after which no other follows.
     Stop,
     /// That iterations may run in any order, which runs do not try.
     AnyOrder,

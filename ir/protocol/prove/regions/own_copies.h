@@ -13,7 +13,7 @@ namespace dtile::protocol::prove {
 struct OwnCopy {
   /// A dimension of the source.
   struct Dim {
-    /// The copy is of one position, `at`; else positions lie `at` behind those of the next
+    /// The copy is of one position, `at`; else positions are `at` more than those of the next
     /// dimension of the object (without the one that numbers the ranks).
     bool isPosition = false;
     Polynomial at;
