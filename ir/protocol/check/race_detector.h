@@ -208,8 +208,8 @@ private:
     const ir::Op *space = nullptr;
     uint32_t time = 1;
     uint32_t fences = 0;
-    /// What the last memory_fence has released, which atomics after it pass on, and what its atomics
-    /// received from others, which the next one acquires; null before the first.
+    /// What the last memory_fence has released, which atomics after it pass on, and what its
+    /// atomics received from others, which the next one acquires; null before the first.
     ClockRef released;
     ClockRef met;
     /// Peers at which something was written that no notify to them has announced.
