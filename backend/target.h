@@ -50,7 +50,7 @@ struct TargetOptions {
   unsigned optLevel = 2;
   /// Line tables.
   bool debugInfo = true;
-  /// Processors: bodies can be traced. Without it, code has no call for that.
+  /// Bodies can be traced. Without it, code has nothing for that.
   bool isTraced = false;
   /// GPUs: bodies may print, which needs memory of the host. Those of processors always may.
   bool prints = false;

@@ -62,6 +62,7 @@ MAY_INCLUDE = {
     "backend/gpu": [*IR, "ir/model", "backend", "backend/runtime/device/choose/device_programs.h",
                     "backend/llvm", "backend/launch",
                     "backend/runtime/kernel_abi.h", "backend/runtime/device_abi.h",
+                    "backend/runtime/trace/trace_abi.h",
                     "backend/device_library/device_bitcode.h",
                     "backend/device_library/providers.def"],
     "backend/nvptx": [*IR, "backend", "backend/llvm", "backend/gpu"],

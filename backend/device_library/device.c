@@ -130,6 +130,48 @@ DTILE_API __attribute__((always_inline)) void dtile_dev_print_end(const dtile_de
   releaseHost32(&print->state, isGivenUp ? DTILE_PRINT_GAP : DTILE_PRINT_COMPLETE);
 }
 
+// ---- Traces ----
+
+DTILE_API __attribute__((always_inline)) int64_t dtile_dev_trace_now(void) {
+  __asm__ volatile("" ::: "memory");
+  const uint64_t now = nanoseconds();
+  __asm__ volatile("" ::: "memory");
+  return (int64_t)now;
+}
+
+DTILE_API __attribute__((always_inline)) dtile_device_region *
+dtile_dev_trace_region(const dtile_device_launch *launch, int32_t recorder) {
+  dtile_device_trace *trace = launch->team->trace;
+  const int32_t program = programIndex();
+  if (!trace || program >= trace->programs)
+    return 0;
+  return (dtile_device_region *)(trace + 1) + program * DTILE_DEVICE_RECORDERS + recorder;
+}
+
+DTILE_API __attribute__((always_inline)) int64_t *
+dtile_dev_trace_event(const dtile_device_launch *launch, dtile_device_region *region, int32_t op,
+                      int32_t space, int32_t site, int64_t number, int64_t begin, int32_t peer) {
+  if (!region)
+    return 0;
+  const int64_t end = dtile_dev_trace_now();
+  const uint32_t count = region->count;
+  if (count >= region->most) {
+    ++region->dropped;
+    return 0;
+  }
+  region->count = count + 1;
+  dtile_device_event *event = region->events + count;
+  event->begin = (uint64_t)begin;
+  event->end = (uint64_t)end;
+  event->kernel_id = launch->kernel_id;
+  event->launch = number;
+  event->op = op;
+  event->space = space;
+  event->site = site;
+  event->peer = peer;
+  return event->words;
+}
+
 // ---- Waits ----
 
 DTILE_INLINE int32_t reached(uint64_t *cell, uint64_t wanted, int32_t distance, uint64_t *seen) {

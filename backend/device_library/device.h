@@ -83,6 +83,19 @@ dtile_device_print *dtile_dev_print_begin(const dtile_device_launch *launch, int
  * has been given up it shows nothing: what is computed then is worth nothing. */
 void dtile_dev_print_end(const dtile_device_launch *launch, dtile_device_print *print);
 
+/* ---- Traces ---- */
+
+/* Of code that is compiled to be traced. All without a call, as prints are. */
+/* Nanoseconds of the device's clock, read between what stands before and behind the call. */
+int64_t dtile_dev_trace_now(void);
+/* Where a recorder of this program records; null where nothing is traced. */
+dtile_device_region *dtile_dev_trace_region(const dtile_device_launch *launch, int32_t recorder);
+/* By the recorder: something that began then ends now. Gives the event's words, which the caller
+ * fills in; null where there is no room, which is counted, or no region. */
+int64_t *dtile_dev_trace_event(const dtile_device_launch *launch, dtile_device_region *region,
+                               int32_t op, int32_t space, int32_t site, int64_t number,
+                               int64_t begin, int32_t peer);
+
 /* ---- Memory of other ranks ---- */
 
 /* Where a place of this rank's symmetric heap is on another rank, as this device addresses it. */

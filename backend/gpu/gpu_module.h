@@ -18,19 +18,30 @@ enum class DeviceCall : uint8_t {
 #include "backend/gpu/device_calls.def"
 };
 
+/// How code is made.
+struct CodeOptions {
+  /// Line tables.
+  bool debugInfo = false;
+  /// Kernels run only where each rank addresses the memory of all others.
+  bool areMapped = true;
+  /// Bodies may print.
+  bool prints = false;
+  /// Bodies record what they do where a team is traced.
+  bool isTraced = false;
+};
+
 /// The module and what all of its functions use.
 class GpuModule : public ModuleLowering {
 public:
-  /// `areMapped`: kernels run only where each rank addresses the memory of all others. `prints`:
-  /// bodies may print.
-  GpuModule(ir::Module &source, llvm::Module &module, const Device &device, bool debugInfo,
-            bool areMapped = true, bool prints = false)
-      : ModuleLowering(source, module, debugInfo), device(device), areMapped(areMapped),
-        prints(prints) {}
+  GpuModule(ir::Module &source, llvm::Module &module, const Device &device,
+            const CodeOptions &options)
+      : ModuleLowering(source, module, options.debugInfo), device(device),
+        areMapped(options.areMapped), prints(options.prints), isTraced(options.isTraced) {}
 
   const Device &device;
   const bool areMapped;
   const bool prints;
+  const bool isTraced;
 
   [[nodiscard]] llvm::FunctionCallee call(DeviceCall call);
   /// The number of a place in the kernel's list of sites; `what` names the object or is the message

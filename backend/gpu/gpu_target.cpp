@@ -164,8 +164,11 @@ llvm::Error DeviceCompiler::run() {
   code_->setDataLayout(machine_->createDataLayout());
   {
     PhaseScope phase("generating device code");
-    GpuModule module(source_, *code_, device_, options_.debugInfo, options_.shmem == "p2p",
-                     options_.prints);
+    GpuModule module(source_, *code_, device_,
+                     {.debugInfo = options_.debugInfo,
+                      .areMapped = options_.shmem == "p2p",
+                      .prints = options_.prints,
+                      .isTraced = options_.isTraced});
     for (Op &op : source_.body().ops())
       if (op.is(OpKind::Kernel))
         lowerKernel(module, op);
@@ -405,6 +408,7 @@ llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
       row.packedBytes = int64_t(image.packed.size());
       launch::KernelCode &code = package.code(kernel.kernel);
       code.include(*kernel.source, /*isForDevice=*/true);
+      code.flags |= options.isTraced ? DTILE_KERNEL_TRACED : 0;
       code.images.push_back(std::move(row));
     }
   }

@@ -465,11 +465,12 @@ void BodyLowering::forEachBody(Op &space, const BodyRange &range, llvm::function
 void BodyLowering::lowerBodies(Op &space, const BodyRange &range) {
   const int64_t mark = gpu_.sharedMark();
   rows_ = std::make_unique<RowBuffers>(*this, space);
+  beginTrace(space);
   const auto all = [&] {
     // Threads may still read what another space has there.
     if (!rows_->empty())
       programBarrier();
-    forEachBody(space, range, [&] { lower(space); });
+    forEachBody(space, range, [&] { traced(space, [&] { lower(space); }); });
   };
   // Bodies that nobody shares are the first program's of a cluster.
   if (range.part)

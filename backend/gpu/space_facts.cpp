@@ -115,6 +115,8 @@ int32_t follows(const Op &space) {
 
 } // namespace
 
+int32_t spaceNumber(const Op &space) { return int32_t(spacesBefore(space).size()); }
+
 bool mayShareLoops(const Op &space) {
   return llvm::any_of(const_cast<Op &>(space).body().ops(), [](const Op &op) {
     return op.is(OpKind::For) && op.get(ir::attr::split_sums);

@@ -12,6 +12,9 @@ namespace dtile::backend::gpu {
 /// bodies take.
 [[nodiscard]] dtile_device_space spaceFacts(ir::Op &space, const TargetFacts &machine);
 
+/// The number of a space among those of its kernel.
+[[nodiscard]] int32_t spaceNumber(const ir::Op &space);
+
 /// Whether programs of earlier spaces may run bodies of this one when they are done with their own:
 /// it computes, and no number of programs or order is asked of it. Every program that takes bodies
 /// takes the next in order, so there are only more to make progress.

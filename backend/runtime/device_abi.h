@@ -15,13 +15,15 @@
  * programs move them on. */
 #pragma once
 
+#include "backend/runtime/kernel_abi.h"
+
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 10
+#define DTILE_DEVICE_ABI_VERSION 11
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
@@ -106,6 +108,51 @@ typedef struct dtile_device_print {
 #define DTILE_PRINT_IN_FULL 8
 #define DTILE_PRINT_AT_ENDS 3
 
+/* Who records what a program of a traced kernel does: one thread each, so that records need no
+ * atomics. */
+typedef enum dtile_device_recorder {
+  /* the first of the threads that run bodies */
+  DTILE_RECORD_BODIES,
+  /* of warps that load or store for them, which have waits of their own */
+  DTILE_RECORD_LOADS,
+  DTILE_RECORD_STORES,
+  DTILE_DEVICE_RECORDERS
+} dtile_device_recorder;
+
+/* Something that has ended: a slice of a trace. Times are nanoseconds of the device's clock. */
+typedef struct dtile_device_event {
+  uint64_t begin, end;
+  uint64_t kernel_id;
+  /* number of the kernel's launch */
+  int64_t launch;
+  /* dtile_trace_op (trace_abi.h) */
+  int32_t op;
+  int32_t space;
+  /* index in the image's sites; -1: a body */
+  int32_t site;
+  /* whose cell or memory it is */
+  int32_t peer;
+  /* a body: its position. A transfer: how many bytes. A cell: where this rank has it; of a wait
+   * also the notifies of this launch that it wanted there */
+  int64_t words[DTILE_MAX_RANK];
+} dtile_device_event;
+
+/* What one recorder of one program has recorded since the host has read it. */
+typedef struct dtile_device_region {
+  dtile_device_event *events;
+  uint32_t most, count;
+  /* for which there was no room */
+  uint32_t dropped, reserved;
+} dtile_device_region;
+
+/* What the programs of a rank record: behind this, DTILE_DEVICE_RECORDERS regions for each of
+ * `programs` programs, then their events. In device memory. */
+typedef struct dtile_device_trace {
+  /* those with higher numbers record nothing */
+  int32_t programs;
+  int32_t reserved[3];
+} dtile_device_trace;
+
 /* A rank's view of its team; in device memory, the same for all kernels. */
 typedef struct dtile_device_team {
   int32_t rank, num_ranks;
@@ -123,6 +170,8 @@ typedef struct dtile_device_team {
   int64_t wait_budget_ns;
   /* null until a kernel was loaded that prints */
   dtile_device_prints *prints;
+  /* null where the team is not being traced */
+  dtile_device_trace *trace;
 } dtile_device_team;
 
 /* Words that count launches count so many parts of each: a program that ends adds its share, and

@@ -324,6 +324,8 @@ typedef struct dtile_kernel_desc {
 #define DTILE_KERNEL_ENTRY_BARRIER 1u
 /* Bodies print on devices: ranks need a dtile_device_prints. */
 #define DTILE_KERNEL_PRINTS 2u
+/* Bodies record on devices what they do, where a team is traced. */
+#define DTILE_KERNEL_TRACED 4u
 
 /* ---- Called by prologues ---- */
 int32_t dtile_rt_rank(dtile_launch *);

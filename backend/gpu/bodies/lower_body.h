@@ -161,6 +161,10 @@ public:
   [[nodiscard]] llvm::Value *stackSlot(llvm::Type *type, llvm::StringRef name);
   /// Emits `body` for each of the cells, in one of the body's threads each.
   void eachCell(const SignalCells &cells, llvm::function_ref<void(llvm::Value *cell)> body);
+  /// Emits `body` in this thread for cells `begin` (i32), `begin` + `every`, …, with their numbers
+  /// (i64) among these cells.
+  void eachCellOf(const SignalCells &cells, llvm::Value *begin, unsigned every,
+                  llvm::function_ref<void(llvm::Value *cell, llvm::Value *number)> body);
 
   using FunctionLowering::block;
   using FunctionLowering::loop;
@@ -174,6 +178,26 @@ protected:
   void forEachBody(ir::Op &space, const BodyRange &range, llvm::function_ref<void()> body);
   /// Sets the positions of body number `linear` (i64).
   void setPositions(ir::Op &space, const BodyRange &range, llvm::Value *linear);
+  // lower_trace.cpp: nothing, where code is not compiled to be traced.
+  /// Who records what this lowering does, if anybody; it stands in one thread (isRecording, i1).
+  [[nodiscard]] virtual std::optional<dtile_device_recorder> recorder() const {
+    return DTILE_RECORD_BODIES;
+  }
+  [[nodiscard]] virtual llvm::Value *isRecording() { return isLeader(); }
+  /// Before the bodies of a space.
+  void beginTrace(const ir::Op &space);
+  /// Emits a body, and records it.
+  void traced(ir::Op &space, llvm::function_ref<void()> body);
+  /// Emits what moves data, and records it where that is another rank's.
+  void tracedTransfer(ir::Op &op, llvm::function_ref<void()> body);
+  void tracedBarrier(ir::Op &op, llvm::function_ref<void()> body);
+  /// The time, where something begins; null where nothing is recorded.
+  [[nodiscard]] llvm::Value *traceBegin();
+  /// A notify or a wait has ended. `wanted`: what a wait wanted of a cell (i64).
+  void traceCells(ir::Op &op, llvm::Value *began, const SignalCells &cells,
+                  llvm::function_ref<llvm::Value *(llvm::Value *cell)> wanted = nullptr);
+  /// The same of a wait.
+  void traceWait(ir::Op &op, llvm::Value *began);
   /// i64: takes the next body, for all threads that run it.
   [[nodiscard]] virtual llvm::Value *nextBody(const BodyRange &range);
   /// i64: counts one body as taken, by the thread that comes here, and gives its number.
@@ -418,7 +442,7 @@ private:
   /// Once a program, where it waits for the same in all bodies.
   void lowerWait(ir::Op &op);
   void lowerPoll(ir::Op &op);
-  void notify(ir::Value *signal);
+  void notify(ir::Op &op);
   /// lower_notifies.cpp: a loop that does nothing but notify, its rounds side by side in different
   /// threads. False, and nothing is emitted, for any other op.
   [[nodiscard]] bool lowerNotifyingLoop(ir::Op &op);
@@ -441,6 +465,24 @@ private:
   /// Calls `body` for each register with an element of a tile that `print` shows, in the thread
   /// that has it: with its number among those elements, i32.
   void eachShown(ir::Value *tile, llvm::function_ref<void(unsigned slot, llvm::Value *place)> body);
+
+  // lower_trace.cpp
+  /// What is recorded when it ends.
+  struct Event {
+    /// i32, dtile_trace_op.
+    llvm::Value *op = nullptr;
+    int32_t site = -1;
+    llvm::Value *began = nullptr;
+    /// i64; null for this rank.
+    llvm::Value *peer = nullptr;
+  };
+  /// By the thread that records; `describe` fills in the event's words.
+  void record(const Event &event, llvm::function_ref<void(llvm::Value *words)> describe);
+  void storeWord(llvm::Value *words, unsigned number, llvm::Value *value);
+  /// i64: of a transfer, as its view exists.
+  [[nodiscard]] llvm::Value *bytesMoved(const ir::Op &op);
+  llvm::Value *region_ = nullptr;
+  int32_t tracedSpace_ = 0;
 
   // lower_flagged.cpp: words that carry the number of their launch.
   void putLl(ir::Op &op);
@@ -475,11 +517,19 @@ private:
 
   /// While each thread does something else: where a failed check goes on, and what it sets to 1.
   struct Alone {
-    llvm::BasicBlock *next;
-    llvm::Value *failed;
-    bool mayFail;
+    llvm::BasicBlock *next = nullptr;
+    llvm::Value *failed = nullptr;
+    bool mayFail = false;
+    /// Where not null, notifies that began then are recorded and not made.
+    llvm::Value *began = nullptr;
   };
   std::optional<Alone> alone_;
+  /// Rounds of a loop, i64.
+  struct Rounds {
+    llvm::Value *first, *end, *step;
+  };
+  /// Emits rounds of such a loop in this thread alone; whether a check in them may fail.
+  [[nodiscard]] bool notifyAlone(ir::Op &op, const Rounds &rounds, Alone alone);
 
   /// Objects that threads have read and written since they last met.
   struct Pending {

@@ -46,6 +46,7 @@ void EpilogueWarp::lowerBodies(Op &space, const BodyRange &range) {
   prefetched_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
   setParts(range);
+  beginTrace(space);
   forEachItem(space, range, [&] {
     if (range.paired) {
       const unsigned dim = *ir::TileOrder::fromSpace(space).pairedDimension();
@@ -97,7 +98,7 @@ void EpilogueWarp::lowerOp(Op &op) {
   if (op.is(OpKind::Await))
     return;
   if (!op.is(OpKind::Notify))
-    return store(op);
+    return tracedTransfer(op, [&] { store(op); });
   // By one thread, when the one that had the rows stored has seen them land.
   bulk_.awaitStores(b);
   warp_.syncWarp(b);

@@ -16,6 +16,9 @@ public:
   void lowerBodies(ir::Op &space, const BodyRange &range) override;
 
 protected:
+  [[nodiscard]] std::optional<dtile_device_recorder> recorder() const override {
+    return DTILE_RECORD_STORES;
+  }
   void lowerOp(ir::Op &op) override;
 
 private:

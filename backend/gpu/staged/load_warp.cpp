@@ -43,6 +43,7 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
   range_ = &range;
   setParts(range);
   findFolded(space);
+  beginTrace(space);
   // Once, not in each iteration: which copy of a scratch object it is takes a load and a division.
   ir::walk(space, [&](Op &op) {
     if (!isBox(op))

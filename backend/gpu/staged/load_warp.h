@@ -15,6 +15,9 @@ public:
   void lowerBodies(ir::Op &space, const BodyRange &range) override;
 
 protected:
+  [[nodiscard]] std::optional<dtile_device_recorder> recorder() const override {
+    return DTILE_RECORD_LOADS;
+  }
   llvm::Value *nextBody(const BodyRange &range) override;
   void lowerOp(ir::Op &op) override;
 

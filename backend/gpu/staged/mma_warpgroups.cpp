@@ -78,13 +78,16 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
     const ClusterOps &clusters = *gpu_.device.clusterOps();
     otherEmpty_ = clusters.address(b, ring_.empty, b.CreateXor(half_, b.getInt32(1)));
   }
+  beginTrace(space);
   forEachItem(space, range, [&] {
-    bodyEnd_ = range.parts || range.divided ? block("body.end") : nullptr;
-    lower(space);
-    if (!bodyEnd_)
-      return;
-    b.CreateBr(bodyEnd_);
-    b.SetInsertPoint(bodyEnd_);
+    traced(space, [&] {
+      bodyEnd_ = range.parts || range.divided ? block("body.end") : nullptr;
+      lower(space);
+      if (!bodyEnd_)
+        return;
+      b.CreateBr(bodyEnd_);
+      b.SetInsertPoint(bodyEnd_);
+    });
   });
   whenInCluster([&] { waitPhase(ring_.reusable, lastExchange()); });
   // What is in shared memory has other uses behind.
@@ -182,9 +185,15 @@ void MmaWarpgroups::lowerLoop(Op &loop) {
     addPartial(loop);
 }
 
+void MmaWarpgroups::awaitCells(Op &op) {
+  Value *began = traceBegin();
+  pollForAll(op);
+  traceWait(op, began);
+}
+
 /// What the threads have polled is there for all when they have met. They go on where it never
 /// came: the warp that stores learns of it, and so do they where they store or tell anything.
-void MmaWarpgroups::awaitCells(Op &op) {
+void MmaWarpgroups::pollForAll(Op &op) {
   const auto poll = [&] {
     Value *late = pollCells(op);
     when(b.CreateIsNotNull(late), "wait.failed",

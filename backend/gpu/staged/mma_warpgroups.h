@@ -25,6 +25,7 @@ protected:
 private:
   [[nodiscard]] static bool isForHelpers(const ir::Op &op);
   void awaitCells(ir::Op &op);
+  void pollForAll(ir::Op &op);
   /// Whether an op is not done where something has failed; loops as a whole.
   [[nodiscard]] bool isLeftOut(ir::Op &op) const;
   [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);

@@ -147,6 +147,10 @@ void HelperWarp::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
   b.CreateStore(b.getTrue(), failed_);
 }
 
+Value *HelperWarp::isRecording() {
+  return b.CreateIsNull(b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1)));
+}
+
 Value *HelperWarp::nextBody(const BodyRange &) {
   waitOrLeave(body_.barrier(ring_.bodiesFull, body_.slot()), body_.phase());
   return readBodyNumber();
@@ -161,11 +165,13 @@ void HelperWarp::lowerOp(Op &op) {
     const auto [thread, threads] = std::pair(thread_, threads_);
     thread_ = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
     threads_ = WarpOps::kWarpThreads;
+    Value *began = traceBegin();
     Value *failed = pollCells(op);
     std::tie(thread_, threads_) = std::pair(thread, threads);
     b.CreateStore(warp_.anyOfWarp(b, b.CreateIsNotNull(failed)), failed_);
     warp_.syncWarp(b);
     bulk_.proxyFence(b);
+    traceWait(op, began);
   };
   pollOnce(op, [&] { when(b.CreateNot(hasFailed()), "slice.wait", poll); });
 }

@@ -87,6 +87,11 @@ public:
 
 protected:
   [[nodiscard]] bool pollsInPlace() const override { return true; }
+  /// Only the warps that load by TMA and that store record anything.
+  [[nodiscard]] std::optional<dtile_device_recorder> recorder() const override {
+    return std::nullopt;
+  }
+  [[nodiscard]] llvm::Value *isRecording() override;
   void need(ir::Op &op);
   void needValue(ir::Value *value);
   [[nodiscard]] bool isNeeded(const ir::Op &op) const { return needed_.contains(&op); }

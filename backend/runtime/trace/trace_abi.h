@@ -24,7 +24,12 @@ typedef enum dtile_trace_op {
   DTILE_TRACE_ATOMIC,
   DTILE_TRACE_NOTIFY,
   DTILE_TRACE_WAIT,
-  DTILE_TRACE_BARRIER
+  DTILE_TRACE_BARRIER,
+  /* Of devices, in dtile_device_event. A wait for words that carry flags; a body; a further cell of
+   * the wait or notify that is recorded before it. */
+  DTILE_TRACE_POLL,
+  DTILE_TRACE_BODY,
+  DTILE_TRACE_CELL
 } dtile_trace_op;
 
 /* The body begins. */

@@ -148,6 +148,20 @@ TEST(DeviceImage, KernelsThatPrintAskForMemoryOfTheHost) {
   }
 }
 
+TEST(DeviceImage, KernelsThatAreCompiledForItCanBeTraced) {
+  Module module(kRoles);
+  for (const bool isTraced : {false, true}) {
+    TargetOptions options;
+    options.arch = "sm_90a";
+    options.assemble = false;
+    options.isTraced = isTraced;
+    auto loaded = launch::load(*findTarget("nvptx"), *module.module, options);
+    ASSERT_TRUE(bool(loaded)) << llvm::toString(loaded.takeError());
+    EXPECT_EQ((*loaded)->find("roles")->flags & DTILE_KERNEL_TRACED,
+              isTraced ? DTILE_KERNEL_TRACED : 0u);
+  }
+}
+
 TEST(DeviceImage, SpacesSayWhatTheirShareOfProgramsDependsOn) {
   Module module(kRoles);
   const auto loaded = module.load("sm_80");

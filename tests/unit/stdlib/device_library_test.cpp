@@ -538,6 +538,65 @@ TEST(DeviceWords, ThatAreNeverSentAreReported) {
   EXPECT_EQ(report.seen, 8u);
 }
 
+TEST(DeviceTrace, RecordersFillRegionsOfTheirOwnAndCountWhatDoesNotFit) {
+  constexpr int32_t kTraced = 2, kRegions = kTraced * DTILE_DEVICE_RECORDERS, kMost = 3;
+  struct Memory {
+    dtile_device_trace head = {};
+    dtile_device_region regions[kRegions] = {};
+    dtile_device_event events[kRegions][kMost] = {};
+  };
+  std::vector<Memory> memory(kRanks);
+  Team team(0);
+  for (int32_t r = 0; r < kRanks; ++r) {
+    Memory &own = memory[size_t(r)];
+    own.head.programs = kTraced;
+    for (int32_t i = 0; i < kRegions; ++i)
+      own.regions[i] = {own.events[i], kMost, 0, 0, 0};
+    // The last rank is not traced.
+    team.ranks[size_t(r)].team.trace = r + 1 == kRanks ? nullptr : &own.head;
+  }
+  std::atomic<int> unrecorded = 0;
+  const auto record = [&](const dtile_device_launch &l, int32_t recorder, int32_t number) {
+    dtile_device_region *region = dtile_dev_trace_region(&l, recorder);
+    const int64_t begin = dtile_dev_trace_now();
+    int64_t *words = dtile_dev_trace_event(&l, region, /*op=*/7, /*space=*/1, /*site=*/number,
+                                           /*number=*/4, begin, /*peer=*/2);
+    if (words)
+      words[0] = 100 * l.rank + 10 * current.number + recorder;
+    else
+      ++unrecorded;
+  };
+  team.run(0, [&](Team::Rank &, const dtile_device_launch &l) {
+    if (current.index >= DTILE_DEVICE_RECORDERS)
+      return;
+    // One more of the first recorder than there is room for.
+    for (int32_t i = 0; i < (current.index == 0 ? kMost + 1 : 1); ++i)
+      record(l, current.index, i);
+  });
+  for (int32_t r = 0; r < kRanks; ++r)
+    for (int32_t i = 0; i < kRegions; ++i) {
+      const dtile_device_region &region = memory[size_t(r)].regions[i];
+      const int32_t recorder = i % DTILE_DEVICE_RECORDERS;
+      const bool isTraced = r + 1 < kRanks, isFull = isTraced && recorder == 0;
+      ASSERT_EQ(region.count, isFull ? kMost : isTraced ? 1u : 0u);
+      EXPECT_EQ(region.dropped, isFull ? 1u : 0u);
+      for (uint32_t e = 0; e < region.count; ++e) {
+        const dtile_device_event &event = region.events[e];
+        EXPECT_LE(event.begin, event.end);
+        EXPECT_EQ(event.kernel_id, kKernelId);
+        EXPECT_EQ(event.launch, 4);
+        EXPECT_EQ(event.op, 7);
+        EXPECT_EQ(event.space, 1);
+        EXPECT_EQ(event.site, int32_t(e));
+        EXPECT_EQ(event.peer, 2);
+        EXPECT_EQ(event.words[0], 100 * r + 10 * (i / DTILE_DEVICE_RECORDERS) + recorder);
+      }
+    }
+  // What was dropped, the third program, and the rank that is not traced.
+  constexpr int kEach = kMost + 1 + 2;
+  EXPECT_EQ(unrecorded, 2 * (kRanks - 1) + kEach * (kRanks - 1) + kPrograms * kEach);
+}
+
 TEST(DeviceLaunch, FirstFailureOfARankIsKept) {
   Team team(0);
   const int ended = team.run(0, [&](Team::Rank &, const dtile_device_launch &l) {

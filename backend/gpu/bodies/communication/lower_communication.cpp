@@ -367,15 +367,21 @@ void BodyLowering::eachCell(const SignalCells &cells,
                             llvm::function_ref<void(llvm::Value *)> body) {
   if (cells.dims.empty())
     return asLeader("cell", [&] { body(cells.data); });
+  eachCellOf(cells, thread_, threads_, [&](llvm::Value *cell, llvm::Value *) { body(cell); });
+}
+
+void BodyLowering::eachCellOf(
+    const SignalCells &cells, llvm::Value *begin, unsigned every,
+    llvm::function_ref<void(llvm::Value *cell, llvm::Value *number)> body) {
   llvm::Value *total = b.getInt64(1);
   for (const SignalCells::Dimension &dim : cells.dims)
     total = b.CreateMul(total, dim.size);
-  llvm::Value *threads = b.getInt64(threads_);
-  llvm::Value *thread = b.CreateZExt(thread_, b.getInt64Ty());
-  llvm::Value *rounds =
-      b.CreateSDiv(b.CreateAdd(b.CreateSub(total, thread), b.getInt64(threads_ - 1)), threads);
-  loop(rounds, "cells", [&](llvm::Value *round) {
-    llvm::Value *number = b.CreateAdd(b.CreateMul(round, threads), thread);
+  llvm::Value *step = b.getInt64(every);
+  llvm::Value *first = b.CreateZExt(begin, b.getInt64Ty());
+  llvm::Value *span = b.CreateAdd(b.CreateSub(total, first), b.getInt64(every - 1));
+  loop(b.CreateSDiv(span, step), "cells", [&](llvm::Value *round) {
+    llvm::Value *const place = b.CreateAdd(b.CreateMul(round, step), first);
+    llvm::Value *number = place;
     llvm::Value *offset = b.getInt64(0);
     for (size_t d = cells.dims.size(); d-- > 0;) {
       const SignalCells::Dimension &dim = cells.dims[d];
@@ -384,11 +390,12 @@ void BodyLowering::eachCell(const SignalCells &cells,
       if (d > 0)
         number = b.CreateUDiv(number, dim.size);
     }
-    body(b.CreateGEP(b.getInt64Ty(), cells.data, offset));
+    body(b.CreateGEP(b.getInt64Ty(), cells.data, offset), place);
   });
 }
 
-void BodyLowering::notify(Value *signal) {
+void BodyLowering::notify(Op &op) {
+  Value *signal = op.operand(op.is(OpKind::PutSignal) ? 2 : 0);
   const Op *param = parameterOf(signal);
   const bool isFar = !param || goesToOtherRanks(param->result());
   const SignalCells target = cells(signal);
@@ -397,9 +404,11 @@ void BodyLowering::notify(Value *signal) {
                               b.getInt32(isFar ? kTeam : kRank)});
   };
   if (alone_)
-    return tell(target.data);
+    return alone_->began ? traceCells(op, alone_->began, target) : tell(target.data);
   sync();
+  llvm::Value *began = traceBegin();
   eachCell(target, tell);
+  traceCells(op, began, target);
 }
 
 llvm::Value *BodyLowering::pollCells(Op &op) {
@@ -432,6 +441,16 @@ llvm::Value *BodyLowering::pollCells(Op &op) {
     b.CreateStore(b.CreateOr(result(), status), failed);
   });
   return result();
+}
+
+void BodyLowering::traceWait(Op &op, llvm::Value *began) {
+  Op *param = began ? parameterOf(op.operand(0)) : nullptr;
+  if (!param)
+    return;
+  traceCells(op, began, cells(op.operand(0)), [&](llvm::Value *cell) {
+    return op.numOperands() == 1 ? expected(*param, cellNumber(*param, cell))
+                                 : scalar(op.operand(1));
+  });
 }
 
 void BodyLowering::lowerPoll(Op &op) {
@@ -492,7 +511,11 @@ void BodyLowering::pollOnce(Op &wait, llvm::function_ref<void()> poll) {
 }
 
 void BodyLowering::lowerWait(Op &op) {
-  pollOnce(op, [&] { sync(pollCells(op)); });
+  pollOnce(op, [&] {
+    llvm::Value *began = traceBegin();
+    sync(pollCells(op));
+    traceWait(op, began);
+  });
 }
 
 // Ops.
@@ -509,16 +532,16 @@ void BodyLowering::lowerCommunication(Op &op) {
   case OpKind::TokenJoin:
     return;
   case OpKind::Put:
-    return lowerPut(op);
+    return tracedTransfer(op, [&] { lowerPut(op); });
   case OpKind::PutSignal:
-    lowerPut(op);
-    return notify(op.operand(2));
+    tracedTransfer(op, [&] { lowerPut(op); });
+    return notify(op);
   case OpKind::Get:
-    return lowerGet(op);
+    return tracedTransfer(op, [&] { lowerGet(op); });
   case OpKind::ReduceAdd:
-    return lowerReduceAdd(op);
+    return tracedTransfer(op, [&] { lowerReduceAdd(op); });
   case OpKind::Notify:
-    return notify(op.operand(0));
+    return notify(op);
   case OpKind::Wait:
     return lowerWait(op);
   case OpKind::Poll:
@@ -534,10 +557,11 @@ void BodyLowering::lowerCommunication(Op &op) {
   case OpKind::MemoryFence:
     return lowerMemoryFence(op);
   case OpKind::Barrier:
-    sync();
-    call(DeviceCall::barrier, {kernel_.launch, b.getInt32(gpu_.site(op, "")), b.getInt32(barrier_),
-                               b.getInt32(threads_)});
-    return;
+    return tracedBarrier(op, [&] {
+      sync();
+      call(DeviceCall::barrier, {kernel_.launch, b.getInt32(gpu_.site(op, "")),
+                                 b.getInt32(barrier_), b.getInt32(threads_)});
+    });
   case OpKind::Assert:
     return lowerAssert(op);
   default:

@@ -60,11 +60,23 @@ bool BodyLowering::lowerNotifyingLoop(Op &op) {
   sync();
   llvm::Value *failed = stackSlot(b.getInt32Ty(), "failed");
   b.CreateStore(b.getInt32(0), failed);
+  llvm::Value *began = traceBegin();
 
   // Round r of the loop belongs to thread r % threads.
   llvm::Value *thread = b.CreateZExt(thread_, b.getInt64Ty());
   llvm::Value *start = b.CreateAdd(first, b.CreateMul(thread, step));
-  llvm::Value *stride = b.CreateMul(step, b.getInt64(threads_));
+  const bool mayFail =
+      notifyAlone(op, {start, end, b.CreateMul(step, b.getInt64(threads_))}, {.failed = failed});
+  // The thread that records was in some of the rounds.
+  if (began)
+    when(isRecording(), "trace.notifies",
+         [&] { (void)notifyAlone(op, {first, end, step}, {.failed = failed, .began = began}); });
+  if (mayFail)
+    sync(b.CreateLoad(b.getInt32Ty(), failed));
+  return true;
+}
+
+bool BodyLowering::notifyAlone(Op &op, const Rounds &rounds, Alone alone) {
   llvm::BasicBlock *before = b.GetInsertBlock();
   llvm::BasicBlock *header = block("notifies");
   llvm::BasicBlock *inside = block("notifies.one");
@@ -73,23 +85,22 @@ bool BodyLowering::lowerNotifyingLoop(Op &op) {
   b.CreateBr(header);
   b.SetInsertPoint(header);
   llvm::PHINode *position = b.CreatePHI(b.getInt64Ty(), 2);
-  position->addIncoming(start, before);
-  b.CreateCondBr(b.CreateICmpSLT(position, end), inside, after);
+  position->addIncoming(rounds.first, before);
+  b.CreateCondBr(b.CreateICmpSLT(position, rounds.end), inside, after);
 
   b.SetInsertPoint(inside);
   set(op.body().argument(0), {position});
-  alone_ = Alone{next, failed, false};
+  alone.next = next;
+  alone_ = alone;
   lowerBlock(op.body());
   const bool mayFail = alone_->mayFail;
   alone_.reset();
   b.CreateBr(next);
   b.SetInsertPoint(next);
-  position->addIncoming(b.CreateAdd(position, stride), next);
+  position->addIncoming(b.CreateAdd(position, rounds.step), next);
   b.CreateBr(header);
   b.SetInsertPoint(after);
-  if (mayFail)
-    sync(b.CreateLoad(b.getInt32Ty(), failed));
-  return true;
+  return mayFail;
 }
 
 } // namespace dtile::backend::gpu

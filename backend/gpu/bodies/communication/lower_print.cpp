@@ -6,6 +6,7 @@
 // elements of a tile that it holds, so that no tile changes its threads for being shown; the
 // program's threads meet before and behind that.
 #include "backend/gpu/bodies/lower_body.h"
+#include "backend/gpu/space_facts.h"
 
 #include "ir/core/tile_order.h"
 
@@ -58,16 +59,6 @@ struct PrintRecord {
   }
 };
 
-int32_t numberOf(const Op &space) {
-  int32_t number = 0;
-  for (const Op &op : space.parentBlock()->ops()) {
-    if (&op == &space)
-      break;
-    number += op.is(OpKind::Space) ? 1 : 0;
-  }
-  return number;
-}
-
 } // namespace
 
 void BodyLowering::lowerPrint(Op &op) {
@@ -84,7 +75,7 @@ void BodyLowering::lowerPrint(Op &op) {
   const auto begin = [&] {
     return call(DeviceCall::print_begin, {kernel_.launch, b.getInt32(uint32_t(record.bytes)),
                                           b.getInt32(gpu_.site(op, op.get(ir::attr::message))),
-                                          b.getInt32(numberOf(space))});
+                                          b.getInt32(spaceNumber(space))});
   };
   const auto describe = [&](llvm::Value *print) {
     const auto field = [&](size_t offset, int64_t number) {

@@ -63,24 +63,26 @@ void BodyLowering::lowerMemoryOp(Op &op) {
       setRegisters(op.result(), readShared(*copied, info(op.result()->type())));
     return;
   }
-  switch (op.kind()) {
-  case OpKind::Load:
-    return lowerLoad(op);
-  case OpKind::Store:
-    return lowerStore(op);
-  case OpKind::Gather:
-    return lowerGather(op);
-  case OpKind::Scatter:
-    return lowerScatter(op);
-  case OpKind::Atomic:
-    return lowerAtomic(op);
-  case OpKind::AtomicScatter:
-    return lowerAtomicScatter(op);
-  case OpKind::ReduceAddScatter:
-    return lowerReduceAddScatter(op);
-  default:
-    DTILE_UNREACHABLE("an op on memory");
-  }
+  tracedTransfer(op, [&] {
+    switch (op.kind()) {
+    case OpKind::Load:
+      return lowerLoad(op);
+    case OpKind::Store:
+      return lowerStore(op);
+    case OpKind::Gather:
+      return lowerGather(op);
+    case OpKind::Scatter:
+      return lowerScatter(op);
+    case OpKind::Atomic:
+      return lowerAtomic(op);
+    case OpKind::AtomicScatter:
+      return lowerAtomicScatter(op);
+    case OpKind::ReduceAddScatter:
+      return lowerReduceAddScatter(op);
+    default:
+      DTILE_UNREACHABLE("an op on memory");
+    }
+  });
 }
 
 // Loads.

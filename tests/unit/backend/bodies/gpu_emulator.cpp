@@ -634,7 +634,7 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   }
   ir::Op *kernel = module.lookup("k");
   launch::LaunchModule hostModule(module, *hostCode, {}, false);
-  GpuModule gpuModule(module, *deviceCode, device, false, kAreMapped, /*prints=*/true);
+  GpuModule gpuModule(module, *deviceCode, device, {.areMapped = kAreMapped, .prints = true});
   launch::Frame frame(*kernel, launch::FrameKind::Device);
   launch::lowerPrologue(hostModule, frame, "prologue")
       ->setLinkage(llvm::GlobalValue::ExternalLinkage);
