@@ -150,10 +150,10 @@ dtile_dev_trace_region(const dtile_device_launch *launch, int32_t recorder) {
 
 DTILE_API __attribute__((always_inline)) int64_t *
 dtile_dev_trace_event(const dtile_device_launch *launch, dtile_device_region *region, int32_t op,
-                      int32_t space, int32_t site, int64_t number, int64_t begin, int32_t peer) {
+                      int32_t space, int32_t site, int64_t number, int64_t begin, int64_t end,
+                      int32_t peer) {
   if (!region)
     return 0;
-  const int64_t end = dtile_dev_trace_now();
   const uint32_t count = region->count;
   if (count >= region->most) {
     ++region->dropped;

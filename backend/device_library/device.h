@@ -90,11 +90,11 @@ void dtile_dev_print_end(const dtile_device_launch *launch, dtile_device_print *
 int64_t dtile_dev_trace_now(void);
 /* Where a recorder of this program records; null where nothing is traced. */
 dtile_device_region *dtile_dev_trace_region(const dtile_device_launch *launch, int32_t recorder);
-/* By the recorder: something that began then ends now. Gives the event's words, which the caller
- * fills in; null where there is no room, which is counted, or no region. */
+/* By the recorder, of something that has ended. Gives the event's words, which the caller fills in;
+ * null where there is no room, which is counted, or no region. `number` is the launch's. */
 int64_t *dtile_dev_trace_event(const dtile_device_launch *launch, dtile_device_region *region,
                                int32_t op, int32_t space, int32_t site, int64_t number,
-                               int64_t begin, int32_t peer);
+                               int64_t begin, int64_t end, int32_t peer);
 
 /* ---- Memory of other ranks ---- */
 

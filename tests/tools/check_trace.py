@@ -173,7 +173,7 @@ def check(trace):
         args = wait["args"]
         says = len(args["cells"]) == len(args["wants"]) > 0 if is_part else "writer" in args
         need(dropped or says or "unfinished" in args, f"a wait names no writer: {wait}")
-    for cat in ("wait", "notify", "barrier", *TRANSFERS):
+    for cat in ("wait", "notify", "barrier", "poll", *TRANSFERS):
         for event in of.get(cat, []):
             parts = event["args"]["at"].rsplit(":", 2)
             need(len(parts) == 3 and int(parts[1]) > 0 and int(parts[2]) > 0,

@@ -125,7 +125,7 @@ llvm::Error TraceReader::readSlice(const Object &event) {
                    .Case("launch", Kind::Launch)
                    .Cases({"prologue", "start"}, Kind::Step)
                    .Case("body", Kind::Body)
-                   .Case("wait", Kind::Wait)
+                   .Cases({"wait", "poll"}, Kind::Wait)
                    .Case("barrier", Kind::Barrier)
                    .Case("notify", Kind::Notify)
                    .Default(Kind::Transfer);
@@ -137,7 +137,8 @@ llvm::Error TraceReader::readSlice(const Object &event) {
   slice.at = args->getString("at").value_or("").str();
   slice.space = args->getString("space").value_or("").str();
   slice.bytes = args->getInteger("bytes").value_or(0);
-  slice.isBlocked = args->getBoolean("blocked").value_or(slice.kind == Kind::Barrier);
+  slice.isBlocked =
+      args->getBoolean("blocked").value_or(slice.kind == Kind::Barrier || category == "poll");
   slice.isUnfinished = args->getBoolean("unfinished").value_or(false);
   slice.queued = nanoseconds(args->getNumber("queued_us").value_or(0));
   slice.writerAt = args->getString("writer").value_or("").str();

@@ -191,10 +191,10 @@ protected:
   /// Emits what moves data, and records it where that is another rank's.
   void tracedTransfer(ir::Op &op, llvm::function_ref<void()> body);
   void tracedBarrier(ir::Op &op, llvm::function_ref<void()> body);
-  /// The time, where something begins; null where nothing is recorded.
+  /// A slot with the time, where something begins; null where nothing is recorded.
   [[nodiscard]] llvm::Value *traceBegin();
   /// A notify or a wait has ended. `wanted`: what a wait wanted of a cell (i64).
-  void traceCells(ir::Op &op, llvm::Value *began, const SignalCells &cells,
+  void traceCells(const ir::Op &op, llvm::Value *began, const SignalCells &cells,
                   llvm::function_ref<llvm::Value *(llvm::Value *cell)> wanted = nullptr);
   /// The same of a wait.
   void traceWait(ir::Op &op, llvm::Value *began);
@@ -472,7 +472,10 @@ private:
     /// i32, dtile_trace_op.
     llvm::Value *op = nullptr;
     int32_t site = -1;
+    /// A slot with the time; null for none.
     llvm::Value *began = nullptr;
+    /// i64; null: now.
+    llvm::Value *ended = nullptr;
     /// i64; null for this rank.
     llvm::Value *peer = nullptr;
   };
@@ -520,8 +523,9 @@ private:
     llvm::BasicBlock *next = nullptr;
     llvm::Value *failed = nullptr;
     bool mayFail = false;
-    /// Where not null, notifies that began then are recorded and not made.
-    llvm::Value *began = nullptr;
+    /// Where not null, notifies are recorded and not made: the next one began at the time in this
+    /// slot, and took so long (i64).
+    llvm::Value *began = nullptr, *each = nullptr;
   };
   std::optional<Alone> alone_;
   /// Rounds of a loop, i64.

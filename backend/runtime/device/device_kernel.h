@@ -106,6 +106,8 @@ struct ReportedNames {
   /// By parameter, who notifies it.
   std::vector<telemetry::Senders> senders;
   std::vector<Place> places;
+  /// Of the kernel; and the constants that were chosen for the variant.
+  std::string file, constants;
 
   ReportedNames() = default;
   ReportedNames(const dtile_kernel_desc &desc, const dtile_device_image &image);
@@ -139,6 +141,8 @@ struct DeviceKernel {
   uint32_t shownName = 0;
   /// Programs may wait for others of the launch, so that all of them must have begun.
   bool waits = false;
+  /// Its code was compiled to be traced.
+  bool isTraced = false;
   /// Launches enter TurnedMemory.
   bool writesCallersObjects = false;
   /// By local rank.

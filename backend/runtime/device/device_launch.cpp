@@ -4,6 +4,7 @@
 // a rank that shares its device with one that waits for it could otherwise not be prepared.
 #include "backend/runtime/arguments/launch_query.h"
 #include "backend/runtime/arguments/tensor_span.h"
+#include "backend/runtime/clock.h"
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/device/packed_image.h"
 #include "backend/runtime/processor.h"
@@ -91,6 +92,7 @@ Status DeviceTeam::openKernel(const dtile_kernel_desc &desc, std::unique_ptr<Dev
     if (isScratch(param) && (param.flags & DTILE_PARAM_ZERO) != 0)
       kernel->flags |= DTILE_KERNEL_ENTRY_BARRIER;
   kernel->writesCallersObjects = TurnedMemory::concerns(desc);
+  kernel->isTraced = (desc.flags & DTILE_KERNEL_TRACED) != 0;
   kernel->waits = desc.nsignals > 0 || desc.nspaces > 1 || kernel->flags != 0;
   kernel->loaded.resize(locals_.size());
   for (int32_t local = 0; local < localCount(); ++local)
@@ -301,8 +303,11 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
   grid.cluster = prepared.cluster;
   grid.parameters[0] = &prepared.launch;
   grid.parameters[1] = prepared.frame.get();
+  const int64_t before = nowNs();
   if (Status status = rank.device->launch(grid, stream); !status.ok())
     return status;
+  if (trace_ && kernel.isTraced)
+    trace_->queued(rank.rank, prepared.launch.kernel_id, before, nowNs());
   for (DeviceObject *object : prepared.objects)
     object->lastUse = callNumber_;
   showLaunch(local, kernel);
@@ -341,6 +346,9 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
     return status;
   PreparedLaunch *prepared = nullptr;
   if (Status status = prepare(*kernel, local, arguments, &stream, &prepared); !status.ok())
+    return status;
+  if (Status status = prepareTrace(*kernel, local, prepared->launch.programs, &stream);
+      !status.ok())
     return status;
   bool entered = false;
   if (Status status = enterTurns(*kernel, local, arguments, stream, *prepared, &entered);
@@ -388,6 +396,10 @@ Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
     if (Status status = checkCount(kernel->state, own, nargs); !status.ok())
       return status;
     if (Status status = prepare(*kernel, local, own, /*stream=*/nullptr, &prepared[size_t(local)]);
+        !status.ok())
+      return status;
+    if (Status status = prepareTrace(*kernel, local, prepared[size_t(local)]->launch.programs,
+                                     /*stream=*/nullptr);
         !status.ok())
       return status;
   }
@@ -443,6 +455,7 @@ Status DeviceTeam::synchronize() {
 Status DeviceTeam::haveEnded() {
   if (aborted())
     return collectFailure({});
+  readTraces();
   showPrints();
   tellLostPrints();
   telemetry_->queuesEnded();

@@ -254,6 +254,8 @@ Status DeviceTeam::uploadTeam(DeviceRank &rank) {
       rank.control.device + DeviceAddress(kLine + kReportBytes * rank.rank));
   words.wait_budget_ns = int64_t(timeoutMs_) * 1'000'000;
   words.prints = reinterpret_cast<dtile_device_prints *>(rank.printMemory.device);
+  if (!rank.traces.empty())
+    words.trace = reinterpret_cast<dtile_device_trace *>(rank.traces.back().address);
   Status status = device.copyIn(rank.peers, peers.data(), int64_t(peers.size()) * 8, rank.stream);
   if (status.ok())
     status = device.copyIn(rank.team, &words, sizeof words, rank.stream);
@@ -280,6 +282,7 @@ DeviceTeam::~DeviceTeam() {
     closeHeap(*rank);
     if (rank->prints)
       device.releasePinned(rank->printMemory);
+    releaseTrace(*rank);
     if (rank->stream)
       device.destroyStream(rank->stream);
   }

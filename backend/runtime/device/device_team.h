@@ -15,6 +15,7 @@
 #include "backend/runtime/device/epoch_buffers.h"
 #include "backend/runtime/device/heap_provider.h"
 #include "backend/runtime/device/print/print_ring.h"
+#include "backend/runtime/device/trace/trace_regions.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/host/launch.h"
@@ -22,6 +23,7 @@
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
 #include "backend/runtime/telemetry/writer.h"
+#include "backend/runtime/trace/device_trace.h"
 
 #include <array>
 #include <atomic>
@@ -73,6 +75,12 @@ struct RegisteredMemory {
   bool isCaptured = false;
 };
 
+/// Where programs of a rank record for a trace.
+struct TraceMemory {
+  TraceRegions regions;
+  DeviceAddress address = 0;
+};
+
 /// One rank of this process.
 struct DeviceRank {
   std::unique_ptr<Device> device;
@@ -93,6 +101,8 @@ struct DeviceRank {
   /// What its bodies print; none before a kernel was loaded that does.
   PinnedMemory printMemory;
   std::optional<PrintRing> prints;
+  /// The last one is recorded in; the others have not been read yet.
+  std::vector<TraceMemory> traces;
   dtile_launch launch;
   TurnedMemory turned;
   /// That the caller has captured and not destroyed.
@@ -140,6 +150,13 @@ public:
   Status synchronize();
   /// An index out of range is an error.
   Status checkLocal(int32_t local) const;
+
+  /// What launches do from now on is recorded; what was recorded before is forgotten.
+  void beginTrace(int64_t mostEvents);
+  /// Waits for everything queued; null where no trace was begun.
+  std::unique_ptr<DeviceTrace> endTrace();
+  /// From another thread, too: what was read so far.
+  [[nodiscard]] const DeviceTrace *trace() const { return trace_.get(); }
 
   // ---- Of prologues ----
   /// The object of a parameter with these sizes; null: launch.error says why.
@@ -300,6 +317,21 @@ private:
   /// And how much there was no room for.
   void tellLostPrints();
 
+  // trace/device_traces.cpp
+  /// Memory for what programs of a launch record, where the team is traced. `stream`: as for
+  /// prepare.
+  Status prepareTrace(const DeviceKernel &kernel, int32_t local, int32_t programs,
+                      const StreamHandle *stream);
+  Status addTraceMemory(DeviceRank &rank, int32_t programs);
+  Status leadToTrace(DeviceRank &rank, DeviceAddress address);
+  static void releaseTrace(DeviceRank &rank);
+  /// Reads what was recorded. No program of a local rank runs.
+  void readTraces();
+  Status readTrace(DeviceRank &rank, const TraceMemory &memory, std::vector<TracedEvent> &events,
+                   int64_t *dropped);
+  std::shared_ptr<const TracedKernel> tracedKernel(uint64_t kernelId);
+  [[nodiscard]] TracedCell tracedCell(const DeviceRank &rank, int64_t address) const;
+
   // watchdog.cpp
   [[nodiscard]] bool aborted() const;
   /// Gives up what runs, says what happened and makes the team usable again where that is possible.
@@ -369,6 +401,9 @@ private:
   std::unique_ptr<telemetry::Writer> telemetry_;
   std::string waitGraph_;
   bool showsReports_ = false;
+  std::unique_ptr<DeviceTrace> trace_;
+  /// By their ids, those that have recorded something.
+  std::map<uint64_t, std::shared_ptr<const TracedKernel>> tracedKernels_;
   /// Whether the first launch with certain arguments is told to stderr (DTILE_LOG_LAUNCHES).
   bool logsLaunches_ = false;
 };

@@ -26,7 +26,8 @@ int64_t elementsOf(const ObjectKey &key) {
 
 } // namespace
 
-ReportedNames::ReportedNames(const dtile_kernel_desc &desc, const dtile_device_image &image) {
+ReportedNames::ReportedNames(const dtile_kernel_desc &desc, const dtile_device_image &image)
+    : file(desc.file), constants(image.constants ? image.constants : "") {
   for (int32_t i = 0; i < desc.nspaces; ++i) {
     const dtile_space_desc &space = desc.spaces[i];
     spaces.emplace_back(space.name);
@@ -147,6 +148,9 @@ Status DeviceTeam::sayFailure(Status driverError) {
   showReports();
   showPrints(/*areOver=*/true);
   tellLostPrints();
+  readTraces();
+  if (trace_)
+    trace_->failed();
   Status failure;
   for (int32_t rank = 0; rank < ranks_; ++rank) {
     dtile_device_report *report = reportOf(rank);

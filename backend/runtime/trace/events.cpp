@@ -55,12 +55,26 @@ const char *kindText(TraceKind kind) {
     return "wait";
   case TraceKind::Barrier:
     return "barrier";
+  case TraceKind::Poll:
+    return "poll";
   case TraceKind::Body:
     return "body";
   case TraceKind::Launch:
     return "launch";
   case TraceKind::FurtherCell:
     break;
+  }
+  return "";
+}
+
+const char *partText(TracePart part) {
+  switch (part) {
+  case TracePart::Bodies:
+    break;
+  case TracePart::Loads:
+    return ", loads";
+  case TracePart::Stores:
+    return ", stores";
   }
   return "";
 }
@@ -258,7 +272,8 @@ std::string EventWriter::waitArguments(size_t index) const {
 void EventWriter::addLaunch(const TraceRecord &launch) {
   const std::string arguments = format("\"launch\":%lld", static_cast<long long>(launch.epoch));
   slice(launch, launch.kernel->name, "launch", launch.begin, launch.end,
-        arguments + ",\"file\":" + quoted(launch.kernel->file));
+        arguments + ",\"file\":" + quoted(launch.kernel->file) +
+            (launch.variant && *launch.variant ? ",\"variant\":" + quoted(launch.variant) : ""));
   // These have ended, also where the launch has failed.
   TraceRecord step = launch;
   step.isUnfinished = false;
@@ -279,6 +294,9 @@ void EventWriter::addSlice(size_t index) {
     name = bodyText(record);
     arguments = "\"space\":" + quoted(spaceText(record)) +
                 format(",\"launch\":%lld", static_cast<long long>(record.epoch));
+  } else if (record.kind == TraceKind::Poll) {
+    name += std::string(" ") + record.site->what;
+    arguments += format(",\"bytes\":%lld", static_cast<long long>(record.copy.bytes));
   } else if (isCopy(record.kind)) {
     name += std::string(" ") + record.site->what;
     arguments += format(",\"bytes\":%lld,\"peer\":%d", static_cast<long long>(record.copy.bytes),
@@ -354,8 +372,11 @@ void EventWriter::addMetadata() {
     }
     std::string name = "launches";
     if (track.space >= 0) {
-      const int32_t program = programs[{track.rank, track.kernel, track.space}]++;
-      name = spaceText(*facts.first) + format(" program %d", program);
+      // What helps a program comes behind it.
+      const TracePart part = facts.first->part;
+      int32_t &next = programs[{track.rank, track.kernel, track.space}];
+      const int32_t program = part == TracePart::Bodies ? next++ : std::max(next - 1, 0);
+      name = spaceText(*facts.first) + format(" program %d", program) + partText(part);
     }
     metadata("thread_name", rank, facts.number, "\"name\":" + quoted(name));
     metadata("thread_sort_index", rank, facts.number, format("\"sort_index\":%d", facts.number));

@@ -19,12 +19,16 @@ enum class TraceKind : uint8_t {
   Notify,
   Wait,
   Barrier,
-  // What only the runtime opens.
+  Poll,
   Body,
-  Launch,
   /// A further cell of the wait or notify that the same task has recorded last.
   FurtherCell,
+  // What only the runtime opens.
+  Launch,
 };
+
+/// Who of a program has recorded it, as dtile_device_recorder.
+enum class TracePart : uint8_t { Bodies, Loads, Stores };
 
 /// One slice. All of a trace are timed by one clock. Names are read when the trace is written, so
 /// kernels must not have been unloaded before.
@@ -39,10 +43,13 @@ struct TraceRecord {
   int32_t task = 0;
   int32_t space = 0;
   TraceKind kind = TraceKind::Body;
+  TracePart part = TracePart::Bodies;
   /// The launch failed within it.
   bool isUnfinished = false;
   /// It moves nothing, and is not kept.
   bool isEmpty = false;
+  /// Launch: the constants that were chosen for its code, or null.
+  const char *variant = nullptr;
 
   struct Cell {
     const void *address;

@@ -560,7 +560,7 @@ TEST(DeviceTrace, RecordersFillRegionsOfTheirOwnAndCountWhatDoesNotFit) {
     dtile_device_region *region = dtile_dev_trace_region(&l, recorder);
     const int64_t begin = dtile_dev_trace_now();
     int64_t *words = dtile_dev_trace_event(&l, region, /*op=*/7, /*space=*/1, /*site=*/number,
-                                           /*number=*/4, begin, /*peer=*/2);
+                                           /*number=*/4, begin, dtile_dev_trace_now(), /*peer=*/2);
     if (words)
       words[0] = 100 * l.rank + 10 * current.number + recorder;
     else

@@ -7,6 +7,8 @@
 // once. No order is lost: what rounds do is unordered for those who wait.
 #include "backend/gpu/bodies/lower_body.h"
 
+#include "backend/llvm/tile_order.h"
+
 #include "llvm/Support/MathExtras.h"
 
 namespace dtile::backend::gpu {
@@ -67,10 +69,18 @@ bool BodyLowering::lowerNotifyingLoop(Op &op) {
   llvm::Value *start = b.CreateAdd(first, b.CreateMul(thread, step));
   const bool mayFail =
       notifyAlone(op, {start, end, b.CreateMul(step, b.getInt64(threads_))}, {.failed = failed});
-  // The thread that records was in some of the rounds.
+  // One thread records all of them; each has its share of the time that they took together.
   if (began)
-    when(isRecording(), "trace.notifies",
-         [&] { (void)notifyAlone(op, {first, end, step}, {.failed = failed, .began = began}); });
+    when(isRecording(), "trace.notifies", [&] {
+      llvm::Value *taken =
+          b.CreateSub(call(DeviceCall::trace_now, {}), b.CreateLoad(b.getInt64Ty(), began));
+      const auto inRound = uint64_t(llvm::count_if(
+          op.body().ops(), [](const Op &inner) { return inner.is(OpKind::Notify); }));
+      llvm::Value *notifies = b.CreateMul(emitBlockCount(b, first, end, step), b.getInt64(inRound));
+      notifies = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, notifies, b.getInt64(1));
+      (void)notifyAlone(op, {first, end, step},
+                        {.failed = failed, .began = began, .each = b.CreateSDiv(taken, notifies)});
+    });
   if (mayFail)
     sync(b.CreateLoad(b.getInt32Ty(), failed));
   return true;

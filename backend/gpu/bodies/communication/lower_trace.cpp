@@ -89,10 +89,11 @@ llvm::Value *BodyLowering::traceBegin() {
 void BodyLowering::record(const Event &event,
                           llvm::function_ref<void(llvm::Value *words)> describe) {
   llvm::Value *peer = event.peer ? event.peer : kernel_.rank;
+  llvm::Value *ended = event.ended ? event.ended : call(DeviceCall::trace_now, {});
   llvm::Value *words = call(
       DeviceCall::trace_event,
       {kernel_.launch, region_, event.op, b.getInt32(tracedSpace_), b.getInt32(event.site), epoch(),
-       b.CreateLoad(b.getInt64Ty(), event.began), b.CreateTrunc(peer, b.getInt32Ty())});
+       b.CreateLoad(b.getInt64Ty(), event.began), ended, b.CreateTrunc(peer, b.getInt32Ty())});
   when(b.CreateIsNotNull(words), "trace.words", [&] { describe(words); });
 }
 
@@ -148,16 +149,16 @@ void BodyLowering::tracedTransfer(Op &op, llvm::function_ref<void()> body) {
   });
 }
 
-void BodyLowering::traceCells(Op &op, llvm::Value *began, const SignalCells &cells,
+void BodyLowering::traceCells(const Op &op, llvm::Value *began, const SignalCells &cells,
                               llvm::function_ref<llvm::Value *(llvm::Value *cell)> wanted) {
   if (!began)
     return;
   const bool isWait = op.is(OpKind::Wait);
   const unsigned signal = op.is(OpKind::PutSignal) ? 2 : 0;
-  const Event event{.op = b.getInt32(isWait ? DTILE_TRACE_WAIT : DTILE_TRACE_NOTIFY),
-                    .site = gpu_.site(op, launch::objectName(op.operand(signal))),
-                    .began = began,
-                    .peer = cells.rank};
+  Event event{.op = b.getInt32(isWait ? DTILE_TRACE_WAIT : DTILE_TRACE_NOTIFY),
+              .site = gpu_.site(op, launch::objectName(op.operand(signal))),
+              .began = began,
+              .peer = cells.rank};
   const auto one = [&](llvm::Value *cell, llvm::Value *what) {
     Event own = event;
     own.op = what;
@@ -167,7 +168,14 @@ void BodyLowering::traceCells(Op &op, llvm::Value *began, const SignalCells &cel
         storeWord(words, 1, wanted(cell));
     });
   };
+  if (alone_) {
+    event.ended = b.CreateAdd(b.CreateLoad(b.getInt64Ty(), began), alone_->each);
+    one(cells.data, event.op);
+    b.CreateStore(event.ended, began);
+    return;
+  }
   when(isRecording(), "trace.cells", [&] {
+    event.ended = call(DeviceCall::trace_now, {});
     if (cells.dims.empty())
       return one(cells.data, event.op);
     eachCellOf(cells, b.getInt32(0), 1, [&](llvm::Value *cell, llvm::Value *number) {

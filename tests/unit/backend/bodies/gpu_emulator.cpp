@@ -13,6 +13,7 @@
 #include "tests/unit/backend/bodies/emulated_facts.h"
 #include "tests/unit/backend/bodies/emulated_hosts.h"
 #include "tests/unit/backend/bodies/emulated_prints.h"
+#include "tests/unit/backend/bodies/emulated_traces.h"
 
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/Module.h"
@@ -415,6 +416,8 @@ const EmulatedDevice device;
 
 // The runtime.
 
+EmulatedTraces traces;
+
 /// What a rank keeps between launches.
 struct Rank {
   int32_t number = 0;
@@ -531,6 +534,7 @@ int32_t rtSignal(Launch *launch, int32_t param, int32_t ndim, const int64_t *siz
   out->since = launch->rank->bases[param].data();
   out->bases = out->since + 2;
   out->asked = launch->rank->asked[param].data();
+  traces.addSignal(out->cells, ndim, size);
   return 0;
 }
 // GCC 12 has no __bf16; it is returned where its _Float16 is.
@@ -634,7 +638,8 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   }
   ir::Op *kernel = module.lookup("k");
   launch::LaunchModule hostModule(module, *hostCode, {}, false);
-  GpuModule gpuModule(module, *deviceCode, device, {.areMapped = kAreMapped, .prints = true});
+  GpuModule gpuModule(module, *deviceCode, device,
+                      {.areMapped = kAreMapped, .prints = true, .isTraced = traces.isOn()});
   launch::Frame frame(*kernel, launch::FrameKind::Device);
   launch::lowerPrologue(hostModule, frame, "prologue")
       ->setLinkage(llvm::GlobalValue::ExternalLinkage);
@@ -707,6 +712,7 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   if (kernel->get(ir::attr::entry_barrier))
     launch.flags |= DTILE_KERNEL_ENTRY_BARRIER;
   launch.num_ranks = ranks;
+  launch.kernel_id = EmulatedTraces::kKernelId;
   const auto run = entry->toPtr<KernelFunctionPointer>();
   const auto sharedBytes = size_t(gpuModule.takeSharedBytes());
   for (team.epoch = 0; team.epoch < launches; ++team.epoch) {
@@ -717,6 +723,7 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
       auto &frame = *frames.emplace_back(std::make_unique<FrameBytes>());
       if (prologue->toPtr<int32_t (*)(Launch *, void *)>()(&arguments, frame.bytes) != 0)
         return "the launch is refused";
+      rank.team.trace = traces.queue(rank.number, launch.programs, rank.heap.data());
       launch.team = &rank.team;
       launch.kernel = &rank.kernel;
       launch.rank = rank.number;
@@ -730,6 +737,7 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
     }
     std::string problem =
         runPrograms(std::move(programs), unsigned(kernel->get(ir::attr::threads)), sharedBytes);
+    traces.read(*kernel, sites);
     for (Rank &rank : team.ranks)
       printed += rank.prints.take(rank.number, *kernel, sites);
     for (const Rank &rank : team.ranks)
@@ -756,6 +764,8 @@ static bool isNear(const Tensor &seen, const Tensor &wanted, int ranks) {
 }
 
 std::string takePrinted() { return std::move(gpu::testing::printed); }
+void traceEmulated(int64_t events) { gpu::testing::traces.begin(events); }
+const runtime::DeviceTrace &emulatedTrace() { return gpu::testing::traces.trace(); }
 
 std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tensors, int launches,
                         const std::vector<uint64_t> &scalars) {

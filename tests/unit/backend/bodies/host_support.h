@@ -5,6 +5,9 @@
 
 #include "backend/host/host.h"
 #include "backend/runtime/dtile.h"
+#ifdef DTILE_EMULATED_GPU
+#include "backend/runtime/trace/device_trace.h"
+#endif
 #include "frontend/base/diagnostics.h"
 #include "ir/core/text_format.h"
 #include "ir/interpret/interpreter.h"
@@ -229,6 +232,10 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
                         const std::vector<uint64_t> &scalars);
 /// What bodies have printed in the last run on those.
 std::string takePrinted();
+/// Runs on those are traced from now on, with room for so many events; 0: no longer.
+void traceEmulated(int64_t events);
+/// What they have recorded.
+const runtime::DeviceTrace &emulatedTrace();
 #endif
 
 /// Runs both and compares every tensor; gives what the compiled code left.
