@@ -450,8 +450,7 @@ void addBuild(CLI::App *sub, Options &o) {
   sub->add_option("--depfile", o.depfile, "also write which files were read, for make and ninja")
       ->type_name("FILE");
   sub->add_flag("--trace", o.isTraced,
-                "kernels for processors can be traced (dtile_trace_begin); others have no code for "
-                "that");
+                "kernels can be traced (dtile_trace_begin); others have no code for that");
   sub->add_flag("--print", o.prints,
                 "kernels for GPUs may `print`, which costs time; without it such a kernel is an "
                 "error");
@@ -768,8 +767,10 @@ std::optional<ExitCode> readCommandLine(int argc, const char *const *argv, Optio
     if (isInterpreted && options.executor == ExecutorKind::Host)
       options.executor = ExecutorKind::Interpreter;
     const bool isOnHost = options.executor != ExecutorKind::Interpreter && options.target == "host";
-    if (!options.trace.empty() && !isOnHost)
-      throw CLI::ValidationError("--trace", "is for compiled kernels on this machine's processors");
+    if (!options.trace.empty() && options.executor == ExecutorKind::Interpreter)
+      throw CLI::ValidationError("--trace",
+                                 "is for compiled kernels, which the interpreter does not "
+                                 "run");
     if (!options.waitGraph.empty() && !isOnHost)
       throw CLI::ValidationError("--wait-graph",
                                  "is for compiled kernels on this machine's processors");

@@ -284,16 +284,18 @@ DTILE_API int32_t dtile_tvm_ffi_call(const dtile_kernel_desc *, const void *args
  *
  * When bodies of kernels run, what they wait for, send and notify, and which notify let which wait
  * go on: as JSON in the trace-event format, which Perfetto (ui.perfetto.dev) opens. Only kernels
- * that were compiled to be traced (`dtilec build --trace`) record anything but their launches, and
- * only teams on processors can be traced; others give DTILE_UNAVAILABLE. Of a job of several
- * processes each has its own trace, in a file of its own; `dtilec trace` joins them. */
+ * that were compiled to be traced (`dtilec build --trace`) record anything; of others, teams on
+ * processors record launches. Of a job of several processes each has its own trace, in a file of
+ * its own; `dtilec trace` joins them. On GPUs launches of one rank must follow each other: what
+ * runs at the same time in other streams may be recorded wrongly. */
 
 /* What launches do from now on is recorded, at most `most_events` slices of it (0: 250000); what
  * does not fit is counted, and named by dtile_trace_end. What was recorded before is forgotten. */
 DTILE_API dtile_status dtile_trace_begin(dtile_team *, int64_t most_events);
-/* Stops recording and writes the file; null: writes none. Kernels that were launched meanwhile must
- * not have been unloaded. Where `dropped` is not null, it gets the number of slices that did not
- * fit. DTILE_INVALID where the file cannot be written, or nothing was begun. */
+/* Stops recording and writes the file; null: writes none. On GPUs it waits for what was queued; on
+ * processors kernels that were launched meanwhile must not have been unloaded. Where `dropped` is
+ * not null, it gets the number of slices that did not fit. DTILE_INVALID where the file cannot be
+ * written, or nothing was begun. */
 DTILE_API dtile_status dtile_trace_end(dtile_team *, const char *path, int64_t *dropped);
 
 /* ---- Meetings ---- */

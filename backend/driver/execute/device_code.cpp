@@ -95,6 +95,7 @@ llvm::Expected<std::shared_ptr<DeviceCode>> compileForDevice(ir::Module &module,
   made.cpu = "native";
   made.assemble = false;
   made.prints = true;
+  made.isTraced = !options.trace.empty();
   auto kernels = backend::launch::load(*target, *prepared, made);
   if (!kernels)
     return kernels.takeError();

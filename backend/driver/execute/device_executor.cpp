@@ -2,6 +2,7 @@
 // Launches on GPUs: all ranks in this process, several on one GPU where there are fewer of them.
 #include "backend/driver/execute/device_code.h"
 #include "backend/driver/execute/executor.h"
+#include "backend/driver/trace/trace_log.h"
 
 #include "backend/runtime/dtile.h"
 
@@ -226,7 +227,8 @@ private:
 
 class DeviceExecutor : public Executor {
 public:
-  DeviceExecutor(const Options &options, int ranks) : options_(options), ranks_(ranks) {}
+  DeviceExecutor(const Options &options, int ranks, TraceLog *trace)
+      : options_(options), ranks_(ranks), trace_(trace) {}
   ~DeviceExecutor() override { destroyTeam(); }
 
   [[nodiscard]] llvm::StringRef name() const override { return options_.target; }
@@ -248,6 +250,8 @@ public:
     const dtile_kernel_desc *desc = compiled->find(code.instance->name);
     if (!desc)
       return llvm::createStringError("kernel `" + code.instance->name + "` was not compiled");
+    if (trace_)
+      trace_->nameKernel(desc->name, code.instance->decl->name.name);
     kernel = std::make_unique<DeviceKernelRun>(*code.instance, compiled, desc, team_, options_);
     return kernel.get();
   }
@@ -274,8 +278,9 @@ private:
     teamOptions.ndevices = ranks_;
     teamOptions.devices = devices.data();
     teamOptions.wait_timeout_ms = options_.waitTimeoutMs;
-    return dtile_team_create_devices(&teamOptions, &team_) == DTILE_OK ? llvm::Error::success()
-                                                                       : failure();
+    if (dtile_team_create_devices(&teamOptions, &team_) != DTILE_OK)
+      return failure();
+    return trace_ ? trace_->begin(team_) : llvm::Error::success();
   }
 
   [[nodiscard]] llvm::Error failure() const {
@@ -285,6 +290,8 @@ private:
   }
 
   void destroyTeam() {
+    if (team_ && trace_)
+      llvm::cantFail(trace_->end(team_), "the team's trace was begun");
     kernels_.clear();
     if (team_)
       dtile_team_destroy(std::exchange(team_, nullptr));
@@ -292,14 +299,15 @@ private:
 
   const Options &options_;
   int ranks_;
+  TraceLog *trace_;
   dtile_team *team_ = nullptr;
   std::map<const sema::KernelInstance *, std::unique_ptr<DeviceKernelRun>> kernels_;
 };
 
 } // namespace
 
-std::unique_ptr<Executor> makeDeviceExecutor(const Options &options, int ranks) {
-  return std::make_unique<DeviceExecutor>(options, ranks);
+std::unique_ptr<Executor> makeDeviceExecutor(const Options &options, int ranks, TraceLog *trace) {
+  return std::make_unique<DeviceExecutor>(options, ranks, trace);
 }
 
 } // namespace dtile::driver

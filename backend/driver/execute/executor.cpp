@@ -16,7 +16,7 @@ std::vector<std::unique_ptr<Executor>> makeExecutors(const Options &options, int
   std::vector<std::unique_ptr<Executor>> executors;
   if (options.executor != ExecutorKind::Interpreter)
     executors.push_back(options.target == "host" ? makeHostExecutor(options, ranks, job, trace)
-                                                 : makeDeviceExecutor(options, ranks));
+                                                 : makeDeviceExecutor(options, ranks, trace));
   if (options.executor != ExecutorKind::Host)
     executors.push_back(makeInterpreterExecutor(options, ranks));
   return executors;

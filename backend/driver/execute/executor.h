@@ -80,7 +80,7 @@ std::unique_ptr<Executor> makeHostExecutor(const Options &options, int ranks, Jo
                                            TraceLog *trace);
 
 /// Compiled for the GPUs of this machine, as `--target` says.
-std::unique_ptr<Executor> makeDeviceExecutor(const Options &options, int ranks);
+std::unique_ptr<Executor> makeDeviceExecutor(const Options &options, int ranks, TraceLog *trace);
 
 /// What `--executor` asks for: one or, for `all`, each. A job is null where this process is in
 /// none, and a trace where none is asked for.

@@ -159,14 +159,12 @@ void DeviceTrace::add(int32_t rank, int32_t clock, int64_t now, std::vector<Trac
   }
 }
 
-std::map<int32_t, int64_t> DeviceTrace::offsets(int64_t *error) const {
+std::map<int32_t, int64_t> DeviceTrace::offsets() const {
   std::map<int32_t, int64_t> offsets;
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   for (const auto &[clock, bounds] : clocks_) {
     const bool isBounded = bounds.least != -kAny && bounds.least <= bounds.most;
     offsets[clock] = isBounded ? bounds.least + (bounds.most - bounds.least) / 2 : bounds.most;
-    if (isBounded && clocks_.size() > 1)
-      *error = std::max(*error, bounds.most - bounds.least);
   }
   if (offsets.size() < 2)
     return offsets;
@@ -229,7 +227,7 @@ DeviceTrace::Reading DeviceTrace::read() const {
   const std::lock_guard lock(mutex_);
   Reading reading;
   reading.dropped = dropped_;
-  const std::map<int32_t, int64_t> clocks = offsets(&reading.error);
+  const std::map<int32_t, int64_t> clocks = offsets();
   addLaunches(clocks, reading);
 
   std::map<std::tuple<int32_t, int32_t, int32_t>, int32_t> tasks;

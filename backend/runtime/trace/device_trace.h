@@ -98,8 +98,6 @@ public:
   struct Reading {
     std::vector<TraceRecord> records;
     int64_t dropped = 0;
-    /// At most so many nanoseconds are between times of two devices.
-    int64_t error = 0;
   };
   [[nodiscard]] Reading read() const;
 
@@ -124,7 +122,7 @@ private:
     int64_t least, most;
   };
 
-  [[nodiscard]] std::map<int32_t, int64_t> offsets(int64_t *error) const;
+  [[nodiscard]] std::map<int32_t, int64_t> offsets() const;
   void addLaunches(const std::map<int32_t, int64_t> &offsets, Reading &reading) const;
 
   const int64_t begin_, most_;

@@ -5,6 +5,7 @@
 #include "backend/runtime/clock.h"
 #include "backend/runtime/device/device_team.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace dtile::runtime {
@@ -12,6 +13,16 @@ namespace dtile::runtime {
 void DeviceTeam::beginTrace(int64_t mostEvents) {
   (void)endTrace();
   trace_ = std::make_unique<DeviceTrace>(mostEvents);
+  // Graphs replay launches that were prepared before. Where there is no room, the next launch that
+  // is no replay says so.
+  int32_t programs = 0;
+  for (const auto &[desc, kernel] : kernels_)
+    for (const LoadedKernel &loaded : kernel->loaded)
+      for (const auto &prepared : loaded.prepared)
+        programs = std::max(programs, kernel->isTraced ? prepared->launch.programs : 0);
+  for (auto &rank : locals_)
+    if (programs > 0)
+      (void)addTraceMemory(*rank, programs);
 }
 
 std::unique_ptr<DeviceTrace> DeviceTeam::endTrace() {

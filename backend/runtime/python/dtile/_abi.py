@@ -98,6 +98,8 @@ _SIGNATURES = {
                            POINTER(c_int64)],
     "dtile_kernel_scratch": [c_void_p, c_int32, c_void_p, c_char_p, POINTER(Tensor)],
     "dtile_team_synchronize": [c_void_p],
+    "dtile_trace_begin": [c_void_p, c_int64],
+    "dtile_trace_end": [c_void_p, c_char_p, POINTER(c_int64)],
     "dtile_team_barrier": [c_void_p],
     "dtile_team_use": [c_void_p],
     "dtile_team_trim": [c_void_p, c_uint32],

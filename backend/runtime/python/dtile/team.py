@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Teams: the GPUs that run the ranks."""
 
+import contextlib
 import ctypes
 import math
 import os
@@ -77,6 +78,14 @@ def group_of(group):
             raise DtileInvalid(f"there is no process group `{group}`: pass group.group_name of "
                                f"torch.distributed ({error})") from None
     return group
+
+
+class Trace:
+    """The file of a trace, and how many slices it leaves out (None: it is not written yet)."""
+
+    def __init__(self, path):
+        self.path = path
+        self.dropped = None
 
 
 class Team:
@@ -294,6 +303,23 @@ class Team:
     def synchronize(self):
         """Waits for this process's GPUs; raises what a launch has reported."""
         check(runtime().dtile_team_synchronize(self._handle))
+
+    @contextlib.contextmanager
+    def trace(self, path, most_events=0):
+        """Writes what launches in the block do to a file, for ui.perfetto.dev and `dtilec trace`:
+        at most so many slices (0: 250000). Kernels are recorded that were built with the flag
+        `--trace`. Of a job each process writes its own file. Gives a Trace, which has `dropped`
+        behind the block: slices for which there was no room."""
+        library = runtime()
+        check(library.dtile_trace_begin(self._handle, most_events))
+        trace = Trace(os.fspath(path))
+        try:
+            yield trace
+        finally:
+            dropped = ctypes.c_int64()
+            check(library.dtile_trace_end(self._handle, os.fsencode(path),
+                                          ctypes.byref(dropped)))
+            trace.dropped = dropped.value
 
     def close(self):
         """Ends the team: collective where there are several processes."""
