@@ -46,6 +46,7 @@ prints() {
 prints --target nvptx >"$out/prints.txt"
 prints --executor interp >"$out/prints_wanted.txt"
 run prints cmp "$out/prints.txt" "$out/prints_wanted.txt"
+run traces sh tests/gpu/traces.sh "$dtilec" nvptx "$out"
 python3 tests/gpu/random_products.py "${SEED:-$$}" 40 >"$out/random.dtile"
 run random_products $on --executor all "$out/random.dtile"
 run exponentials $on tests/driver/exponentials.dtile
