@@ -178,7 +178,8 @@ protected:
   void forEachBody(ir::Op &space, const BodyRange &range, llvm::function_ref<void()> body);
   /// Sets the positions of body number `linear` (i64).
   void setPositions(ir::Op &space, const BodyRange &range, llvm::Value *linear);
-  // lower_trace.cpp: nothing, where code is not compiled to be traced.
+  // lower_trace.cpp. Where code is not compiled to be traced, bodies and transfers are emitted and
+  // nothing else is.
   /// Who records what this lowering does, if anybody; it stands in one thread (isRecording, i1).
   [[nodiscard]] virtual std::optional<dtile_device_recorder> recorder() const {
     return DTILE_RECORD_BODIES;

@@ -101,7 +101,8 @@ struct DeviceRank {
   /// What its bodies print; none before a kernel was loaded that does.
   PinnedMemory printMemory;
   std::optional<PrintRing> prints;
-  /// The last one is recorded in; the others have not been read yet.
+  /// New launches record in the last one. All stay until the trace ends: launches in streams of the
+  /// caller's may still run.
   std::vector<TraceMemory> traces;
   dtile_launch launch;
   TurnedMemory turned;
@@ -325,7 +326,7 @@ private:
   Status addTraceMemory(DeviceRank &rank, int32_t programs);
   Status leadToTrace(DeviceRank &rank, DeviceAddress address);
   static void releaseTrace(DeviceRank &rank);
-  /// Reads what was recorded. No program of a local rank runs.
+  /// Reads what was recorded by launches that have ended.
   void readTraces();
   Status readTrace(DeviceRank &rank, const TraceMemory &memory, std::vector<TracedEvent> &events,
                    int64_t *dropped);

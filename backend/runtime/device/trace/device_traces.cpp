@@ -172,11 +172,6 @@ void DeviceTeam::readTraces() {
       if (!readTrace(*rank, memory, events, &dropped).ok())
         break;
     trace_->add(rank->rank, rank->device->facts().ordinal, now, std::move(events), dropped);
-    // Only the last one is recorded in from now on.
-    while (rank->traces.size() > 1) {
-      rank->device->release(rank->traces.front().address);
-      rank->traces.erase(rank->traces.begin());
-    }
   }
 }
 
