@@ -428,6 +428,8 @@ using CallHandler = TExpr *(Checker::*)(const CallSite &);
 void forEachCall(llvm::function_ref<void(llvm::StringRef)> visit);
 [[nodiscard]] llvm::StringRef operatorText(ast::BinaryOp op);
 
+/// `inf` and `nan`: numbers that have names everywhere.
+[[nodiscard]] bool isNumberName(llvm::StringRef name);
 /// The name of an instance: the declaration's, then the values.
 [[nodiscard]] std::string instanceName(llvm::StringRef name, llvm::ArrayRef<GenericValue> values);
 [[nodiscard]] GenericValue::Kind genericKind(const ast::GenericParam &param);

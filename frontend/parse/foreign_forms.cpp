@@ -6,6 +6,8 @@
 
 #include "grammar/DtileLexer.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 namespace dtile::parse {
 
 using L = grammar::DtileLexer;
@@ -695,8 +697,43 @@ bool ForeignForms::tryPlainWords() {
   return tryChoiceOfBlocks() || tryConditional();
 }
 
+// `float("-inf")`: the number that is meant, where the text says one.
+bool ForeignForms::tryFloatText() {
+  const bool isCall = isWord(i_, "float") && type(i_ + 1) == L::LEFT_PAREN &&
+                      type(i_ + 2) == L::STRING && type(i_ + 3) == L::RIGHT_PAREN &&
+                      before() != L::DOT;
+  if (!isCall)
+    return false;
+  const llvm::StringRef written = textOf(i_ + 2).drop_front().drop_back().trim();
+  const bool isNegative = written.starts_with("-");
+  const std::string digits = written.ltrim("+-").lower();
+  const auto isDigits = [](llvm::StringRef part) {
+    return !part.empty() && llvm::all_of(part, llvm::isDigit);
+  };
+  const auto [whole, fraction] = llvm::StringRef(digits).split('.');
+  std::string meant;
+  if (digits == "inf" || digits == "infinity")
+    meant = "inf";
+  else if (digits == "nan")
+    meant = "nan";
+  else if (isDigits(whole) && (isDigits(fraction) || whole.size() == digits.size()))
+    meant = whole.size() == digits.size() ? digits + ".0" : digits;
+  DiagBuilder *message =
+      report(rangeOf(i_, i_ + 3), Form::FloatText, text_.slice(at(i_).begin, at(i_ + 3).end));
+  const bool isOperand = before() == L::MINUS;
+  if (!meant.empty())
+    message->fix(rangeOf(i_, i_ + 3), !isNegative ? meant
+                                      : isOperand ? "(-" + meant + ")"
+                                                  : "-" + meant);
+  inventAnything();
+  skipTo(i_ + 4);
+  return true;
+}
+
 // `.5`, `1.`, `2.f`, `1e-5f`
 bool ForeignForms::tryNumbers() {
+  if (tryFloatText())
+    return true;
   const bool hasType = type(i_) == L::FLOAT && touches(i_) && type(i_ + 1) == L::NAME &&
                        (textOf(i_ + 1) == "f" || textOf(i_ + 1) == "F");
   if (hasType) {

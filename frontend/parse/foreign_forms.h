@@ -92,6 +92,7 @@ private:
   bool tryConversions();
   bool tryColons();
   bool tryNumbers();
+  bool tryFloatText();
   bool tryStatements();
   size_t threadWords(size_t first, size_t end) const;
   bool tryThreadPositions();

@@ -92,6 +92,7 @@ public:
         limits_(limits) {}
 
   LexedFile run(Foreign foreign) {
+    foreign_ = foreign;
     if (checkEncoding()) {
       readTokens();
       makeVisible();
@@ -279,16 +280,33 @@ private:
     const habits::FormInfo &row = habits::info(isDirective ? habits::Form::Preprocessor
                                                : isHash    ? habits::Form::HashComment
                                                            : habits::Form::SingleQuotes);
+    if (!isHash && isInFloatText()) {
+      addString(begin, end, first);
+      return last;
+    }
     DiagBuilder message = report(begin, isDirective ? begin + 1 + uint32_t(word.size()) : begin + 1,
                                  diag::foreign_form, row.shown, row.advice);
     if (isHash && !isDirective)
       message.fix(range(begin, begin + 1), "//");
     if (!isHash) {
       message.fix(range(begin, begin + 1), "\"").fix(range(end - 1, end), "\"");
-      result_.visible.emplace_back(DtileLexer::STRING, begin, end, uint32_t(first));
-      result_.visible.back().index = uint32_t(result_.visible.size() - 1);
+      addString(begin, end, first);
     }
     return last;
+  }
+
+  // Behind `float(`, of which ForeignForms tells more than of the quotes.
+  bool isInFloatText() const {
+    const auto &tokens = result_.visible;
+    const size_t count = tokens.size();
+    return foreign_ == Foreign::Translate && count >= 2 &&
+           tokens[count - 1].type == DtileLexer::LEFT_PAREN &&
+           text_.slice(tokens[count - 2].begin, tokens[count - 2].end) == "float";
+  }
+
+  void addString(uint32_t begin, uint32_t end, size_t first) {
+    result_.visible.emplace_back(DtileLexer::STRING, begin, end, uint32_t(first));
+    result_.visible.back().index = uint32_t(result_.visible.size() - 1);
   }
 
   // Reports a run of characters that start no token; gives the index of its last byte.
@@ -554,6 +572,7 @@ private:
   uint32_t start_;
   Diagnostics &diagnostics_;
   const Limits &limits_;
+  Foreign foreign_ = Foreign::Keep;
   LexedFile result_;
   std::vector<Opened> stack_;
   unsigned reported_ = 0;

@@ -191,7 +191,10 @@ private:
   }
 
   void name(const ast::NameExpr *e) {
-    const bool isPredeclared = e->name == "W" || e->name == "inf" || e->name == "nan";
+    // What the parser has put in place of a form that it reported.
+    if (e->name.empty())
+      return;
+    const bool isPredeclared = e->name == "W" || isNumberName(e->name);
     if (find(e->name) || isPredeclared || dtypeFromName(e->name))
       return;
     SpellingSuggestion suggestion(e->name);
@@ -227,7 +230,7 @@ private:
       return false;
     const llvm::StringRef function = e->member.name;
     auto message = context_.report(library->range, diag::unknown_name, library->name);
-    if (isTestBuiltin(function))
+    if (isTestBuiltin(function) || isNumberName(function))
       message.note(e->range, diag::note_did_you_mean, function).fix(e->range, function);
     else if (const std::string instead = insteadInTests(function);
              !noteHabit(message, e->range, function) && !instead.empty())
@@ -254,7 +257,10 @@ private:
       suggestion.consider(entry.first());
     auto message =
         context_.report(e->member.range, diag::unknown_module_member, base->name, e->member.name);
-    if (!suggestion.best().empty())
+    if (isTestBuiltin(e->member.name) || isNumberName(e->member.name))
+      message.note(e->range, diag::note_dtile_form, ("`" + e->member.name + "` is built in").str())
+          .fix(e->range, e->member.name);
+    else if (!suggestion.best().empty())
       message.note(e->member.range, diag::note_did_you_mean, suggestion.best())
           .fix(e->member.range, suggestion.best());
   }

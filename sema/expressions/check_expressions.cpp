@@ -110,6 +110,11 @@ PredeclaredName predeclaredName(llvm::StringRef name) {
 
 } // namespace
 
+bool isNumberName(llvm::StringRef name) {
+  const PredeclaredName known = predeclaredName(name);
+  return known == PredeclaredName::Infinity || known == PredeclaredName::NotANumber;
+}
+
 Symbol *Checker::lookup(llvm::StringRef name) {
   if (Symbol *local = scope.lookup(name)) {
     local->used = true;
@@ -195,8 +200,7 @@ bool Checker::reportForeignModule(const ast::MemberExpr *e) {
   auto declared = module.names.find(function);
   if (noteHabit(message, e->range, habits::findName(function)))
     return true;
-  const bool isNumber = function == "inf" || function == "nan";
-  if (isNumber || callHandler(function) || declared != module.names.end())
+  if (isNumberName(function) || callHandler(function) || declared != module.names.end())
     message.note(e->range, diag::note_did_you_mean, function).fix(e->range, function);
   else if (!dtype.empty())
     message.note(e->range, diag::note_did_you_mean, dtype).fix(e->range, dtype);
@@ -330,7 +334,7 @@ const Symbol *Checker::moduleMember(const ast::MemberExpr *e, bool &failed) {
     suggestion.consider(entry.first());
   auto message = report(e->member.range, diag::unknown_module_member, base->name, e->member.name);
   const llvm::StringRef member = e->member.name;
-  if (callHandler(member))
+  if (callHandler(member) || isNumberName(member))
     message.note(e->range, diag::note_dtile_form, ("`" + member + "` is built in").str())
         .fix(e->range, member);
   else if (const habits::Word *word = habits::findName(member))
