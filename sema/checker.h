@@ -220,6 +220,7 @@ public:
   TExpr *syncCall(const CallSite &site, BuiltinId id);
   Type madeTile(const CallSite &site);
   TExpr *tileArg(const CallSite &site);
+  TExpr *withBitsFor(TExpr *literal, DType wanted);
   TExpr *mathCall(const CallSite &site, ElementwiseOp op, ElementTypes types);
   TExpr *reduction(const CallSite &site, BuiltinId id);
   TExpr *scan(const CallSite &site, BuiltinId id);

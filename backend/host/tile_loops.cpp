@@ -294,6 +294,8 @@ llvm::Value *TileLoops::arithmetic(const TileRef &tree, Op &op) {
     return b.CreateSelect(x[0], x[1], x[2]);
   if (op.is(OpKind::Cast))
     return arith.cast(type, op.result()->type().dtype(), x[0]);
+  if (op.is(OpKind::Bitcast))
+    return arith.bitcast(type, op.result()->type().dtype(), x[0]);
   if (op.is(OpKind::Extern))
     return x[0];
   if (op.is(OpKind::Asm))

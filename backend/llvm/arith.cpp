@@ -536,6 +536,11 @@ llvm::Value *Arith::saturate(DType to, llvm::Value *x, llvm::Type *target) {
   return b.CreateTrunc(value, target);
 }
 
+llvm::Value *Arith::bitcast(DType from, DType to, llvm::Value *x) {
+  llvm::Type *target = withScalar(x->getType(), memoryType(b.getContext(), to));
+  return fromMemory(to, b.CreateBitCast(toMemory(from, x), target));
+}
+
 llvm::Value *Arith::cast(DType from, DType to, llvm::Value *x) {
   if (from == to)
     return x;

@@ -71,6 +71,8 @@ public:
   [[nodiscard]] llvm::Value *compare(llvm::StringRef pred, DType type, llvm::Value *x,
                                      llvm::Value *y);
   [[nodiscard]] llvm::Value *cast(DType from, DType to, llvm::Value *x);
+  /// The same bits as a number of another type, which has as many.
+  [[nodiscard]] llvm::Value *bitcast(DType from, DType to, llvm::Value *x);
 
   /// A constant of the element type of `like`, in every lane.
   [[nodiscard]] llvm::Constant *splat(llvm::Value *like, double value);

@@ -137,6 +137,7 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Cmp:
   case OpKind::Select:
   case OpKind::Cast:
+  case OpKind::Bitcast:
   case OpKind::Extern:
   case OpKind::Asm:
     return lowerElementwise(op);
@@ -222,6 +223,8 @@ void FunctionLowering::lowerElementwise(Op &op) {
     result = b.CreateSelect(x[0], x[1], x[2]);
   else if (op.is(OpKind::Cast))
     result = arith_.cast(type, op.result()->type().elementOrIndex(), x[0]);
+  else if (op.is(OpKind::Bitcast))
+    result = arith_.bitcast(type, op.result()->type().elementOrIndex(), x[0]);
   else if (op.is(OpKind::Extern))
     result = x[0];
   else if (op.is(OpKind::Asm))

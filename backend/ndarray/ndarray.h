@@ -172,6 +172,8 @@ llvm::Expected<NDArray> where(const NDArray &condition, const NDArray &a, const 
 
 /// To nearest even; floats to integers truncate and saturate; integers keep their low bits.
 [[nodiscard]] NDArray cast(const NDArray &array, DType dtype);
+/// The same bits as numbers of another type; an error where that has another width.
+llvm::Expected<NDArray> bitcast(const NDArray &array, DType dtype);
 
 enum class Reduction : uint8_t { Sum, Max, Min, Prod, Any, All };
 /// Over one axis, which is dropped, or over everything. Max and min of nothing are an error.

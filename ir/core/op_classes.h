@@ -44,7 +44,8 @@ inline constexpr unsigned kLeastPositionBytes = 4;
 /// Whether each element of the result follows from the operands' elements at its position.
 [[nodiscard]] constexpr bool isElementwise(OpKind kind) {
   return elementTypes(kind) || kind == OpKind::Cmp || kind == OpKind::Select ||
-         kind == OpKind::Cast || kind == OpKind::Extern || kind == OpKind::Asm;
+         kind == OpKind::Cast || kind == OpKind::Bitcast || kind == OpKind::Extern ||
+         kind == OpKind::Asm;
 }
 
 /// Whether it has a row in tile_ops.def: it computes from whole tiles, or makes one of a scalar.

@@ -150,6 +150,18 @@ std::string checkCast(const Op &op) {
   return hasShapeOf(to, from) ? "" : isNot("result", to, "of the shape of " + from.str());
 }
 
+std::string checkBitcast(const Op &op) {
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  if (std::string problem = checkCast(op); !problem.empty())
+    return problem;
+  const DType given = from.elementOrIndex(), wanted = to.elementOrIndex();
+  if (given == DType::Bool)
+    return isNot("operand 0", from, "of numbers");
+  if (wanted == DType::Bool || dtypeBits(given) != dtypeBits(wanted))
+    return isNot("result", to, "of numbers of " + std::to_string(dtypeBits(given)) + " bits");
+  return "";
+}
+
 // Tiles.
 
 std::string checkTileResult(const Op &op) {
@@ -655,6 +667,8 @@ std::string checkTypes(const Op &op) {
     return checkSelect(op);
   case OpKind::Cast:
     return checkCast(op);
+  case OpKind::Bitcast:
+    return checkBitcast(op);
   case OpKind::Extern:
   case OpKind::Asm:
     return checkInstructions(op);

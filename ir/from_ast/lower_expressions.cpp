@@ -367,6 +367,8 @@ Value *Lowering::builtin(const TExpr &expr) {
     return scan(expr, "sum");
   case BuiltinId::CumMax:
     return scan(expr, "max");
+  case BuiltinId::Bitcast:
+    return builder_.value(OpKind::Bitcast, {value(*expr.operands[0])}, typeOf(expr.type));
   case BuiltinId::Take:
     return take(expr);
   case BuiltinId::Blocks:

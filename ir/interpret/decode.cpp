@@ -174,6 +174,7 @@ void bind(Instr &instr) {
   case OpKind::Cmp:
   case OpKind::Select:
   case OpKind::Cast:
+  case OpKind::Bitcast:
   case OpKind::Extern:
     return bindElementwise(instr);
 #define OP(KIND, TEXT, OPERANDS, RESULTS, REGIONS, EFFECTS, DOC) case OpKind::KIND:

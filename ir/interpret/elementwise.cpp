@@ -191,6 +191,9 @@ void bindElementwise(Instr &instr) {
     return bindSelect(instr);
   case OpKind::Cast:
     return bindUnary(instr, castKernel(type, op.result()->type().elementOrIndex()));
+  // Elements are kept as they are in memory.
+  case OpKind::Bitcast:
+    return bindUnary(instr, nullptr);
   // The reference's value, as it is.
   case OpKind::Extern:
     return bindUnary(instr, castKernel(type, type));

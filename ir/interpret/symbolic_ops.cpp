@@ -121,6 +121,14 @@ Step runCastFrom(Body &body, const Instr &instr) {
                     [&](void *out) { std::memset(out, 0, info.out.bytes()); });
 }
 
+/// Sums have no bits.
+Step runBitcast(Body &body, const Instr &instr) {
+  const SymbolicInfo &info = infoOf(instr);
+  body.machine.schedule.terms->giveUp("it takes floating-point values by their bits");
+  return makeResult(body, instr, info.out,
+                    [&](void *out) { std::memset(out, 0, info.out.bytes()); });
+}
+
 Step runCastTo(Body &body, const Instr &instr) {
   const SymbolicInfo &info = infoOf(instr);
   TermTable &terms = *body.machine.schedule.terms;
@@ -217,6 +225,8 @@ Handler handlerOf(const Op &op) {
     return takes ? runCompare : nullptr;
   case OpKind::Cast:
     return takes == gives ? nullptr : takes ? runCastFrom : runCastTo;
+  case OpKind::Bitcast:
+    return takes || gives ? runBitcast : nullptr;
   case OpKind::Reduce:
   case OpKind::Scan:
     return takes ? runReduce : nullptr;

@@ -69,6 +69,8 @@ bool Canonicalizer::foldConstants(Op &op) {
       result = *holds;
   } else if (op.is(OpKind::Cast)) {
     result = foldCast(type, op.result()->type().elementOrIndex(), values[0]);
+  } else if (op.is(OpKind::Bitcast)) {
+    result = foldBitcast(type, op.result()->type().elementOrIndex(), values[0]);
   } else if (op.numOperands() == 2) {
     result = foldBinary(op.kind(), type, values[0], values[1]);
   } else if (op.numOperands() == 1) {
@@ -442,6 +444,11 @@ bool Canonicalizer::simplifyCast(Op &op) {
   return true;
 }
 
+bool Canonicalizer::simplifyBitcast(Op &op) {
+  Value *x = op.operand(0);
+  return x->type() == op.result()->type() && replace(op, x);
+}
+
 bool Canonicalizer::simplifyArithmetic(Op &op) {
   // What an `extern fn` computes is its own, whatever it is given.
   if (!isElementwise(op.kind()) || op.is(OpKind::Extern) || op.is(OpKind::Asm))
@@ -455,6 +462,8 @@ bool Canonicalizer::simplifyArithmetic(Op &op) {
     return simplifySelect(op) || scalarize(op);
   case OpKind::Cast:
     return simplifyCast(op) || scalarize(op);
+  case OpKind::Bitcast:
+    return simplifyBitcast(op) || scalarize(op);
   default:
     if (op.numOperands() == 2 ? simplifyBinary(op) : simplifyUnary(op))
       return true;

@@ -56,6 +56,7 @@ private:
   bool simplifyCmp(ir::Op &op);
   bool simplifySelect(ir::Op &op);
   bool simplifyCast(ir::Op &op);
+  bool simplifyBitcast(ir::Op &op);
 
   // canonicalize_tiles.cpp: tiles, views and signals.
   bool simplifyTiles(ir::Op &op);

@@ -240,6 +240,21 @@ std::optional<Constant> foldCast(DType from, DType to, const Constant &value) {
   return loadAsInt(to, element);
 }
 
+std::optional<Constant> foldBitcast(DType from, DType to, const Constant &value) {
+  alignas(8) char element[8] = {};
+  if (isFloat(from))
+    storeFromDouble(from, element, doubleOf(value));
+  else
+    storeFromInt(from, element, intOf(value));
+  const bool isNan = (isFloat(from) && std::isnan(doubleOf(value))) ||
+                     (isFloat(to) && std::isnan(loadAsDouble(to, element)));
+  if (isNan)
+    return std::nullopt;
+  if (isFloat(to))
+    return loadAsDouble(to, element);
+  return loadAsInt(to, element);
+}
+
 bool isCommutative(OpKind kind) {
   switch (kind) {
   case OpKind::Add:

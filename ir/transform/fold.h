@@ -26,6 +26,9 @@ using Constant = ir::Attr;
                                               const Constant &a, const Constant &b);
 [[nodiscard]] std::optional<Constant> foldCast(DType from, DType to, const Constant &value);
 
+/// The same bits; nothing of a NaN, of which bits may be lost.
+[[nodiscard]] std::optional<Constant> foldBitcast(DType from, DType to, const Constant &value);
+
 /// Whether a op b is b op a.
 [[nodiscard]] bool isCommutative(ir::OpKind kind);
 

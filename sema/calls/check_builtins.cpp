@@ -2,6 +2,8 @@
 // The built-in functions that compute: handlers of calls.def.
 #include "sema/checker.h"
 
+#include <array>
+
 namespace dtile::sema {
 
 CallHandler callHandler(llvm::StringRef name) {
@@ -255,6 +257,51 @@ TExpr *Checker::callCast(const CallSite &site) {
   if (!dtype || operand->type->kind == TypeKind::Error)
     return error(site.range);
   return cast(operand, *dtype, site.range);
+}
+
+static std::string bitsText(DType dtype) {
+  const std::string name = "`" + dtypeName(dtype).str() + "`";
+  return dtype == DType::Bool ? name : name + " of " + std::to_string(dtypeBits(dtype)) + " bits";
+}
+
+/// A literal has the bits of the type that is as wide as what is wanted.
+TExpr *Checker::withBitsFor(TExpr *literal, DType wanted) {
+  const unsigned bits = dtypeBits(wanted);
+  if (isFloat(literal->type->dtype))
+    return bits == 64 ? adapted(literal, DType::F64) : literal;
+  const bool isNegative = int64_t(literal->bits) < 0;
+  for (const DType dtype : isNegative ? std::array{DType::I8, DType::I16, DType::I32, DType::I64}
+                                      : std::array{DType::U8, DType::U16, DType::U32, DType::U64})
+    if (dtypeBits(dtype) == bits)
+      return adapted(literal, dtype);
+  return literal;
+}
+
+TExpr *Checker::callBitcast(const CallSite &site) {
+  if (!checkArgs(site, 1, 1) || !noShape(site))
+    return error(site.range);
+  TExpr *operand = value(site.args[0].value);
+  if (site.generics.size() != 1) {
+    report(site.nameRange, diag::missing_generic, "bitcast", "T");
+    return error(site.range);
+  }
+  const std::optional<DType> dtype = dtypeArg(site.generics[0].value);
+  if (!dtype || operand->type->kind == TypeKind::Error)
+    return error(site.range);
+  if (operand->adaptable)
+    operand = withBitsFor(operand, *dtype);
+  if (operand->type->kind == TypeKind::Error)
+    return operand;
+  const DType from = operand->type->dtype;
+  if (from == DType::Bool || *dtype == DType::Bool || dtypeBits(from) != dtypeBits(*dtype)) {
+    report(site.range, diag::bitcast_width, bitsText(from), bitsText(*dtype))
+        .note(site.range, diag::note_dtile_form,
+              "values are converted by `cast<" + dtypeName(*dtype).str() + ">(x)`");
+    return error(site.range);
+  }
+  if (from == *dtype)
+    return operand;
+  return builtin(BuiltinId::Bitcast, {operand}, withDType(operand->type, *dtype), site.range);
 }
 
 // ---- Elementwise ----

@@ -38,7 +38,8 @@ bool isElementwise(const TExpr &e) {
   case TExprKind::BroadcastTile:
     return true;
   case TExprKind::Builtin:
-    return e.builtin == BuiltinId::Zeros || e.builtin == BuiltinId::Full;
+    return e.builtin == BuiltinId::Zeros || e.builtin == BuiltinId::Full ||
+           e.builtin == BuiltinId::Bitcast;
   default:
     return false;
   }

@@ -190,6 +190,7 @@ TestEvaluator::Result TestEvaluator::callBuiltin(const ast::CallExpr &e, llvm::S
   case TestBuiltin::BroadcastTo:
   case TestBuiltin::Take:
   case TestBuiltin::Cast:
+  case TestBuiltin::Bitcast:
     return callShape(call);
 #define DTILE_Function(KIND) case TestBuiltin::KIND:
 #define DTILE_Own(KIND)
@@ -479,7 +480,7 @@ TestEvaluator::Result TestEvaluator::callShape(Call &call) {
   std::optional<int64_t> along = 0;
   if (call.builtin == TestBuiltin::Concat)
     along = takeInt(call, "axis", 0);
-  const bool takesOne = call.builtin == TestBuiltin::Cast;
+  const bool takesOne = call.builtin == TestBuiltin::Cast || call.builtin == TestBuiltin::Bitcast;
   const bool takesTwo = call.builtin == TestBuiltin::Take;
   if (!along || !requireNoLabels(call) ||
       !requireCount(call, takesTwo ? 2 : 1,
@@ -488,7 +489,9 @@ TestEvaluator::Result TestEvaluator::callShape(Call &call) {
                                : 64))
     return std::nullopt;
   if (takesOne && !call.dtype)
-    return fail(call.range, "an element type is needed: `cast<f32>(x)`");
+    return fail(call.range, call.builtin == TestBuiltin::Cast
+                                ? "an element type is needed: `cast<f32>(x)`"
+                                : "an element type is needed: `bitcast<u32>(x)`");
   std::vector<const TestValue *> operands;
   for (const TestValue &arg : call.args)
     operands.push_back(&arg);
@@ -514,6 +517,8 @@ TestEvaluator::Result TestEvaluator::callShape(Call &call) {
       return ndarray::take(x, call.at(1, rank));
     case TestBuiltin::Cast:
       return ndarray::cast(x, *call.dtype);
+    case TestBuiltin::Bitcast:
+      return ndarray::bitcast(x, *call.dtype);
     default: {
       llvm::Expected<unsigned> axis = axisOf(x, *along);
       if (!axis)

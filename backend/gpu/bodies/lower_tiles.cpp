@@ -121,6 +121,8 @@ llvm::Value *BodyLowering::arithmetic(const Op &op, llvm::ArrayRef<llvm::Value *
     return b.CreateSelect(x[0], x[1], x[2]);
   if (op.is(OpKind::Cast))
     return arith_.cast(type, op.result()->type().dtype(), x[0]);
+  if (op.is(OpKind::Bitcast))
+    return arith_.bitcast(type, op.result()->type().dtype(), x[0]);
   if (op.is(OpKind::Extern))
     return x[0];
   if (op.is(OpKind::Asm))

@@ -322,6 +322,11 @@ void ReachFinder::visit(const Op &op) {
     if (isNeeded)
       visitCast(op);
     return;
+  // Where other bits begin to matter is not known.
+  case OpKind::Bitcast:
+    if (isNeeded)
+      reach(op.operand(0), kLargest);
+    return;
   case OpKind::Gather:
   case OpKind::Scatter:
   case OpKind::AtomicScatter:

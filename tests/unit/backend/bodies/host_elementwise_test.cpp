@@ -224,6 +224,21 @@ TEST(HostElementwise, CastsBetweenAllTypesAgree) {
   }
 }
 
+TEST(HostElementwise, BitsOfAllTypesAgree) {
+  std::vector<DType> all(std::begin(kFloats), std::end(kFloats));
+  all.insert(all.end(), std::begin(kIntegers), std::end(kIntegers));
+  for (DType from : all) {
+    std::vector<Operation> operations;
+    for (DType to : all)
+      if (from != to && dtypeBits(from) == dtypeBits(to) && (dtypeBits(from) > 16 || !isFloat(to)))
+        operations.push_back({"bitcast", to, false});
+    // Of a NaN of 8 or 16 bits it matters only that it is one.
+    const bool hasNans = isFloat(from) && dtypeBits(from) > 16;
+    Tensor values = hasNans ? specials(from, false) : random(from, {kCount}, 12, 1, 300);
+    checkOperations(operations, from, values, random(from, {kCount}, 13, 1, 300), 0);
+  }
+}
+
 TEST(HostElementwise, EveryPatternOfNarrowFloatsConverts) {
   for (DType from : {DType::F8E4M3, DType::F8E5M2}) {
     std::vector<Operation> operations;
