@@ -3,7 +3,7 @@
 // `ranks (8, (2, 4))`, where an entry is a call of its sizes.
 #pragma once
 
-#include "frontend/ast/ast.h"
+#include "frontend/ast/ast_visitor.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -37,6 +37,29 @@ inline constexpr llvm::StringLiteral kAlongLabel = "along";
 /// The mesh that a kernel says, or null.
 [[nodiscard]] inline const MeshStmt *meshOf(const KernelDecl &kernel) {
   return meshIn(kernel.clauses);
+}
+
+/// The mesh of the first kernel with one that a test calls: its axes are known in the test by their
+/// names. Null where there is none; `kernelOf` gives the kernel that a callee names, or null.
+[[nodiscard]] inline const MeshStmt *
+meshCalledIn(const BlockStmt &test, llvm::function_ref<const KernelDecl *(const Expr &)> kernelOf) {
+  struct Finder : Walker<Finder> {
+    explicit Finder(llvm::function_ref<const KernelDecl *(const Expr &)> kernelOf)
+        : kernelOf(kernelOf) {}
+    using Walker::visit;
+    bool visit(const CallExpr &call) {
+      const auto *generic = llvm::dyn_cast<GenericExpr>(call.callee);
+      const Expr &callee = generic ? *generic->base : *call.callee;
+      if (const KernelDecl *kernel = found ? nullptr : kernelOf(callee))
+        found = meshOf(*kernel);
+      return true;
+    }
+    llvm::function_ref<const KernelDecl *(const Expr &)> kernelOf;
+    const MeshStmt *found = nullptr;
+  };
+  Finder finder(kernelOf);
+  finder.walk(&test);
+  return finder.found;
 }
 
 /// `local` of `rank(local)`, `num_ranks(local)` and `barrier(local)`: the name of an axis, which is

@@ -47,6 +47,10 @@ public:
 
   /// Whether the test's ranks have axes.
   void setOnMesh(bool isOnMesh) { isOnMesh_ = isOnMesh; }
+  /// Axes have the names that the kernels of a test give them.
+  void setMeshOf(const ast::BlockStmt &test) {
+    mesh_ = ast::meshCalledIn(test, [&](const ast::Expr &callee) { return kernelNamed(&callee); });
+  }
   /// What a kernel promises, instead of a test's body; the mesh that it may speak of.
   void setPromise(const ast::MeshStmt *mesh) {
     isPromise_ = true;
@@ -296,8 +300,10 @@ private:
       return;
     std::string names;
     size_t wanted = 0, defaults = 0;
+    bool hasBuffer = false;
     for (const ast::Param &param : kernel->params)
       if (isGiven(param)) {
+        hasBuffer |= param.mode == ast::ParamMode::Symm;
         names += (wanted++ == 0 ? "`" : ", `") + param.name.name.str() + "`";
         defaults += param.init ? 1 : 0;
       }
@@ -318,7 +324,10 @@ private:
                 e->args.size())
         .note(kernel->name.range, diag::note_dtile_form,
               wanted == 0 ? "it reads nothing of callers"
-                          : "callers give " + names + "; outputs are results");
+                          : "callers give " + names + "; outputs are results" +
+                                (hasBuffer ? ", and a buffer that only the kernel uses is "
+                                             "`scratch symm`"
+                                           : ""));
   }
 
   // Number and labels of what a test function is given.
@@ -591,6 +600,8 @@ void checkTests(Context &context, ModuleInfo &module) {
           checker.expression(axis.value);
       else
         checker.expression(count);
+    if (body)
+      checker.setMeshOf(*body);
     checker.block(body);
   }
 }

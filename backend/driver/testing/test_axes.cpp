@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Axes of a kernel's mesh in its `ensures`: coordinates, and which ranks are on an axis.
+// Axes of a kernel's mesh, in its `ensures` and in tests that call it: coordinates, and which ranks
+// are on an axis.
 #include "backend/driver/testing/test_evaluator.h"
 
 #include "frontend/ast/mesh.h"
@@ -7,15 +8,25 @@
 namespace dtile::driver {
 
 std::optional<std::vector<TestEvaluator::Axis>> TestEvaluator::evaluateAxes(SourceRange range) {
-  if (!clause_ || !clause_->mesh) {
-    fail(range, "axes are those of a kernel's mesh, and known in its `ensures` only");
+  const ast::MeshStmt *mesh = namedMesh();
+  if (!mesh) {
+    fail(range, "axes are those of a kernel's mesh, and known in its `ensures` and in tests that "
+                "call it");
     return std::nullopt;
   }
-  const llvm::ArrayRef<ast::MeshAxis> written = clause_->mesh->axes;
+  const llvm::ArrayRef<ast::MeshAxis> written = mesh->axes;
+  // In a test, its ranks say the sizes.
+  if (!clause_ && written.size() != mesh_.size()) {
+    fail(range, "the mesh has " + llvm::Twine(written.size()) +
+                    " axes: the ranks of the test say how many places each has, as in `ranks ((2, "
+                    "4))`");
+    return std::nullopt;
+  }
   std::vector<Axis> axes(written.size());
   int64_t ranks = 1;
   for (size_t i = written.size(); i-- > 0;) {
-    const auto places = evaluateUniformInt(*written[i].extent, "the size of an axis");
+    const auto places = clause_ ? evaluateUniformInt(*written[i].extent, "the size of an axis")
+                                : std::optional(mesh_[i]);
     if (!places)
       return std::nullopt;
     axes[i] = {*places, ranks};
@@ -32,8 +43,8 @@ std::optional<std::vector<TestEvaluator::Axis>> TestEvaluator::evaluateAxes(Sour
 }
 
 std::optional<size_t> TestEvaluator::axisNumber(llvm::StringRef name, SourceRange range) {
-  if (clause_ && clause_->mesh)
-    for (const auto [i, axis] : llvm::enumerate(clause_->mesh->axes))
+  if (const ast::MeshStmt *mesh = namedMesh())
+    for (const auto [i, axis] : llvm::enumerate(mesh->axes))
       if (axis.name.name == name)
         return i;
   fail(range, "`" + name + "` is no axis of the mesh");

@@ -3,6 +3,7 @@
 // whatever involves all ranks (launches, collectives, loop bounds) must be reached by all.
 #include "backend/driver/testing/test_evaluator.h"
 
+#include "frontend/ast/mesh.h"
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -16,6 +17,9 @@ TestEvaluator::TestEvaluator(Session &session, KernelLibrary &library, Executor 
       otherName_(otherName), ranks_(executor.ranks()), active_(ranks_, 1) {}
 
 bool TestEvaluator::run(const ast::BlockStmt &body) {
+  meshOfTest_ = ast::meshCalledIn(body, [&](const ast::Expr &callee) {
+    return library_.program().findKernel(session_.sources.text(callee.range));
+  });
   const bool ended = runBlock(body);
   return ended && !failed_;
 }

@@ -140,13 +140,18 @@ private:
   bool runFunction(const KernelCode &code, const ast::CallExpr &e, llvm::ArrayRef<TestValue> args,
                    llvm::ArrayRef<int> group, TestValue &result);
 
-  // Axes of the kernel whose `ensures` are evaluated (test_axes.cpp). Nothing after reporting.
+  // Axes of meshes (test_axes.cpp). Nothing after reporting.
   struct Axis {
     /// How many places it has, and how far apart the ranks at two places beside each other are.
     int64_t places = 1;
     int64_t stride = 1;
   };
   std::optional<std::vector<Axis>> evaluateAxes(SourceRange range);
+  /// The mesh that axes are of: that of the kernel whose `ensures` are evaluated, or of the
+  /// kernels that the test calls; null where there is none.
+  [[nodiscard]] const ast::MeshStmt *namedMesh() const {
+    return clause_ ? clause_->mesh : meshOfTest_;
+  }
   std::optional<size_t> axisNumber(llvm::StringRef name, SourceRange range);
   /// `rank(local)` and `num_ranks(local)`.
   Result callOfAxis(const ast::CallExpr &e, const ast::NameExpr &axis);
@@ -201,6 +206,7 @@ private:
   llvm::StringRef otherName_;
   int ranks_;
   std::vector<int64_t> mesh_;
+  const ast::MeshStmt *meshOfTest_ = nullptr;
   std::vector<char> active_;
   std::vector<Scope> scopes_;
   const Clause *clause_ = nullptr;

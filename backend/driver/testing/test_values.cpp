@@ -143,10 +143,14 @@ struct Selection {
 };
 
 llvm::Expected<Selection> select(const Array &array, llvm::ArrayRef<AxisIndex> indices) {
-  if (indices.size() != array.rank())
+  if (indices.size() > array.rank())
     return llvm::createStringError("an array of sizes " + ndarray::shapeText(array.shape()) +
                                    " has " + std::to_string(array.rank()) + " dimensions, and " +
                                    std::to_string(indices.size()) + " indices are given");
+  // Of dimensions without an index, all.
+  std::vector<AxisIndex> all = indices.vec();
+  all.resize(array.rank());
+  indices = all;
   Selection selection;
   for (size_t axis = 0; axis < indices.size(); ++axis) {
     const int64_t size = array.shape()[axis];

@@ -54,8 +54,8 @@ llvm::Expected<Array> unaryOperator(ast::UnaryOp op, const Array &array);
 llvm::Expected<Array> binaryOperator(ast::BinaryOp op, const Array &a, bool aIsWeak, const Array &b,
                                      bool bIsWeak);
 
-/// The part of an array that indices ask for; positions drop their dimension. One index a
-/// dimension.
+/// The part of an array that indices ask for; positions drop their dimension. Of
+/// dimensions without an index, all.
 llvm::Expected<Array> elements(const Array &array, llvm::ArrayRef<AxisIndex> indices);
 /// The array with that part replaced, `value` broadcast and converted to fit.
 llvm::Expected<Array> withElements(const Array &array, llvm::ArrayRef<AxisIndex> indices,
