@@ -220,6 +220,9 @@ public:
   TExpr *syncCall(const CallSite &site, BuiltinId id);
   Type madeTile(const CallSite &site);
   TExpr *tileArg(const CallSite &site);
+  /// check_scans.cpp
+  const Symbol *functionGiven(const ast::Expr *e);
+  bool scannedTiles(llvm::ArrayRef<const ast::Expr *> given, llvm::SmallVectorImpl<TExpr *> &tiles);
   TExpr *withBitsFor(TExpr *literal, DType wanted);
   TExpr *mathCall(const CallSite &site, ElementwiseOp op, ElementTypes types);
   TExpr *reduction(const CallSite &site, BuiltinId id);

@@ -427,14 +427,21 @@ Value *Lowering::gather(const TExpr &expr) {
 }
 
 Lowering::Values Lowering::call(const TExpr &expr) {
+  if (!expr.ints.empty())
+    return scanBy(expr);
   Values operands;
   for (const TExpr *operand : expr.operands)
     appendParts(operand->type, lower(*operand), operands);
+  return callOf(*expr.callee, operands);
+}
+
+Lowering::Values Lowering::callOf(const sema::FnInstance &callee,
+                                  llvm::ArrayRef<Value *> operands) {
   llvm::SmallVector<Type, 2> results;
-  for (sema::Type type : expr.callee->results)
+  for (sema::Type type : callee.results)
     appendTypes(type, results);
   Op *op = builder_.op(OpKind::Call, operands, results);
-  op->set(attr::callee, expr.callee->name);
+  op->set(attr::callee, callee.name);
   return Values(op->results());
 }
 

@@ -205,6 +205,10 @@ private:
   Value *zero(Type type);
   /// The results of a call, as parts.
   Values call(const TExpr &expr);
+  /// The values that an instance gives.
+  Values callOf(const sema::FnInstance &callee, llvm::ArrayRef<Value *> operands);
+  /// lower_scans.cpp: those along an axis.
+  Values scanBy(const TExpr &expr);
 
   // lower_regions.cpp
   RangeParts range(const TExpr &expr) { return lower(expr).range; }

@@ -74,7 +74,8 @@ std::optional<SourceRange> firstForeign(const FnInstance &fn) {
           note(s.range);
       },
       [&](const TExpr &e) {
-        const bool isCall = e.kind == TExprKind::FnCall && e.callee != nullptr;
+        const bool isScan = e.kind == TExprKind::FnCall && !e.ints.empty();
+        const bool isCall = e.kind == TExprKind::FnCall && e.callee != nullptr && !isScan;
         // An `extern fn` is checked by itself.
         const bool isFine =
             isCall ? e.callee->decl->isExtern || !firstForeign(*e.callee) : isElementwise(e);
