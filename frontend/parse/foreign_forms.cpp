@@ -594,6 +594,36 @@ bool ForeignForms::headsBlock() const {
 }
 
 // `x[0:4]`, `x := 1`
+/// Whether the index in progress has had its `..`.
+bool ForeignForms::hasRange() const {
+  size_t depth = 0;
+  for (size_t k = out_.size(); k-- > 0;) {
+    const size_t one = out_[k].type;
+    if (one == L::RIGHT_BRACKET || one == L::RIGHT_PAREN)
+      ++depth;
+    else if (one == L::LEFT_BRACKET || one == L::LEFT_PAREN)
+      if (depth-- == 0)
+        return false;
+    if (depth == 0 && (one == L::COMMA || one == L::DOT_DOT))
+      return one == L::DOT_DOT;
+  }
+  return false;
+}
+
+/// `x[::2]`, `x[1::2]`
+bool ForeignForms::tryStepAlone() {
+  const bool isStep = type(i_ + 1) == L::COLON && !hasRange() && startsOperand(i_ + 2);
+  if (!isStep)
+    return false;
+  report(rangeOf(i_, i_ + 1), Form::SliceStep)->fix(rangeOf(i_, i_ + 1), ".. by ");
+  slicedIndex_ = indexBegin();
+  slicesReported_ = reported_;
+  emit(L::DOT_DOT, at(i_).begin, at(i_).end);
+  emit(L::BY, at(i_ + 1).begin, at(i_ + 1).end);
+  i_ += 2;
+  return true;
+}
+
 bool ForeignForms::tryColons() {
   if (type(i_) != L::COLON)
     return false;
@@ -603,7 +633,9 @@ bool ForeignForms::tryColons() {
                          (type(i_ + 1) == L::COMMA || type(i_ + 1) == L::RIGHT_BRACKET);
     if (isWhole)
       return false;
-    const bool isStep = before() == L::DOT_DOT || before(1) == L::DOT_DOT;
+    if (tryStepAlone())
+      return true;
+    const bool isStep = hasRange();
     // All of one index are one habit.
     const uint32_t index = indexBegin();
     if (index != slicedIndex_ || slicesReported_ != reported_)

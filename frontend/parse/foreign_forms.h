@@ -91,6 +91,8 @@ private:
   bool tryAround();
   bool tryConversions();
   bool tryColons();
+  bool tryStepAlone();
+  bool hasRange() const;
   bool tryNumbers();
   bool tryFloatText();
   bool tryStatements();

@@ -609,6 +609,15 @@ TExpr *Checker::callDot(const CallSite &site) {
         .note(b->range, diag::note_has_type, typeText(b->type));
     return error(site.range);
   };
+  if (a->type->rank() == 3 && b->type->rank() == 3) {
+    report(site.range, diag::dot_shape_mismatch, shapeText(a->type->shape),
+           shapeText(b->type->shape))
+        .note(site.range, diag::note_dtile_form,
+              "of stacks of matrices each product is one of its own: a space or loop over single "
+              "positions, as in `over (b in 0..B, m in M by BM, n in N by BN)`, with "
+              "`dot(x[b, m, k], y[b, k, n])`");
+    return error(site.range);
+  }
   if (a->type->rank() != 2 || b->type->rank() != 2)
     return refuse(diag::dot_shape_mismatch, shapeText(a->type->shape), shapeText(b->type->shape));
   if (a->type->shape[1] == b->type->shape[1] && a->type->shape[1] != b->type->shape[0]) {

@@ -82,6 +82,9 @@ TExpr *Checker::steppedPositions(const ast::StepExpr *e, TExpr *base, unsigned d
   }
   const int64_t length = whole->type->shape[0];
   if (length == kDynamic) {
+    // Of `x[::2]` the parser has said it.
+    if (!ctx.sources.text(e->range).contains(".."))
+      return error(e->range);
     report(e->whole->range, diag::dynamic_range_as_tile)
         .note(e->range, diag::note_dtile_form,
               "a slice with a step is a tile, and says where it ends: `x[0..64 by 2]`");
