@@ -128,6 +128,20 @@ bool addShortBlock(DiagBuilder &builder, const Case &at, const Finding &finding)
   return false;
 }
 
+/// Where what a copy begins in has no elements here.
+void noteEmptySize(DiagBuilder &builder, const Case &at, const Finding &finding) {
+  if (!finding.object)
+    return;
+  for (const ir::Value *size : finding.object->operands())
+    for (const auto &[symbol, value] : llvm::zip_equal(at.symbols, at.values))
+      if (value == 0 && symbol.name == size->nameHint()) {
+        builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol,
+                     "where callers never give an empty one, say `requires " + symbol.name +
+                         " >= 1;` at the head of the kernel");
+        return;
+      }
+}
+
 std::string timesText(uint64_t count) {
   return count == 1 ? "once" : std::to_string(count) + " times";
 }
@@ -215,6 +229,7 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
   case Finding::Kind::Outside: {
     DiagBuilder builder =
         diagnostics.report(place, diag::protocol_out_of_range, outsideText(finding));
+    noteEmptySize(builder, at, finding);
     return addNotes(builder, at, finding);
   }
   case Finding::Kind::MeetsItself: {
