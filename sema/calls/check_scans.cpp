@@ -47,7 +47,10 @@ bool Checker::scannedTiles(llvm::ArrayRef<const ast::Expr *> given,
     if (tile->type->kind == TypeKind::Error)
       return false;
     if (tile->type->kind != TypeKind::Tile) {
-      report(tile->range, diag::type_mismatch, "a tile", typeText(tile->type));
+      auto message = report(tile->range, diag::type_mismatch, "a tile", typeText(tile->type));
+      if (tile->type->kind == TypeKind::Scalar && isInteger(tile->type->dtype))
+        message.note(tile->range, diag::note_dtile_form,
+                     "an axis is labelled: `scan(x, f, axis: 0)`");
       return false;
     }
     if (!tiles.empty() && !llvm::equal(tile->type->shape, tiles.front()->type->shape)) {
@@ -77,6 +80,10 @@ TExpr *Checker::callScan(const CallSite &site) {
   const llvm::StringRef name = ctx.sources.text(function->range);
   const Symbol *symbol = functionGiven(function);
   if (!symbol) {
+    // What the parser has put in place of a form that it reported.
+    const auto *form = llvm::dyn_cast<ast::NameExpr>(function);
+    if (form && form->name.empty())
+      return error(site.range);
     report(function->range, diag::type_mismatch, joinerText(tiles), "`" + name.str() + "`");
     return error(site.range);
   }
