@@ -78,11 +78,12 @@ TExpr *Checker::callScan(const CallSite &site) {
   if (!axis)
     return error(site.range);
   const llvm::StringRef name = ctx.sources.text(function->range);
+  const unsigned errorsBefore = ctx.errors;
   const Symbol *symbol = functionGiven(function);
   if (!symbol) {
-    // What the parser has put in place of a form that it reported.
+    // A module without it was reported, and so was what the parser has put a name in place of.
     const auto *form = llvm::dyn_cast<ast::NameExpr>(function);
-    if (form && form->name.empty())
+    if (ctx.errors != errorsBefore || (form && form->name.empty()))
       return error(site.range);
     report(function->range, diag::type_mismatch, joinerText(tiles), "`" + name.str() + "`");
     return error(site.range);
