@@ -12,6 +12,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 dtilec=${1:-dtilec}
 target=${2:-nvptx}
 out=${3:-$(mktemp -d)}
+mkdir -p "$out"
 
 # traced NAME FILE CHECKS…: tests of a file on two ranks of GPU 0, and what their trace has.
 traced() {
