@@ -267,7 +267,7 @@ const char *LoadStager::judge(Candidate &candidate) {
   if (!findStarts(candidate))
     return "an operand may begin elsewhere than at a multiple of 16 bytes of its rows";
   if (llvm::all_of(candidate.loads(), [](const Op *load) { return gathersRows(*load); }))
-    return "index tiles pick the rows of both operands, and none is a box";
+    return "both operands have gathered rows, so no operand is a TMA box";
   if (llvm::any_of(candidate.loads(), [](const Op *load) {
         return gathersRows(*load) && load->result()->type().dtype() == DType::F32;
       }))
