@@ -94,21 +94,37 @@ int64_t Frame::object(const Op &param) const {
 const Frame::TensorMap &Frame::addTensorMap(TensorMap asked) {
   DTILE_CHECK(asked.param->is(OpKind::Param), "only tensor parameters have maps");
   for (const auto &map : tensorMaps_)
-    if (map->isFor(asked))
+    if (map->isFor(asked)) {
+      if (map->folded.rows == 0)
+        map->folded = asked.folded;
       return *map;
+    }
   auto map = std::make_unique<TensorMap>(std::move(asked));
   map->copies = scratchCopies(*map->param);
   map->offset = allocate(kTensorMapBytes * map->copies, 64);
   map->usable = allocate();
-  if (TensorMap::Folded &folded = map->folded; folded.rows > 0) {
-    folded.offset = allocate(2 * kTensorMapBytes * map->copies, 64);
+  tensorMaps_.push_back(std::move(map));
+  return *tensorMaps_.back();
+}
+
+void Frame::placeFoldedMaps(int64_t most) {
+  for (const auto &map : tensorMaps_) {
+    TensorMap::Folded &folded = map->folded;
+    if (folded.rows == 0)
+      continue;
+    constexpr int64_t kMapAlign = 64;
+    const int64_t dims = int64_t(map->box.size()) - 1;
+    const int64_t numbers = kFrameWordBytes * (2 + map->copies + dims);
+    if (bytes_ + kMapAlign + kTensorMapBytes * map->copies + numbers > most) {
+      folded = {};
+      continue;
+    }
+    folded.offset = allocate(kTensorMapBytes * map->copies, kMapAlign);
     folded.pitch = allocate();
     folded.rest = allocate();
     folded.before = allocate(kFrameWordBytes * map->copies);
-    folded.rowsApart = allocate(kFrameWordBytes * int64_t(map->box.size() - 1));
+    folded.rowsApart = allocate(kFrameWordBytes * dims);
   }
-  tensorMaps_.push_back(std::move(map));
-  return *tensorMaps_.back();
 }
 
 int64_t scratchCopies(const Op &param) {

@@ -60,25 +60,30 @@ public:
     /// multiple of 16 bytes before the object. If the last of these rows is not whole, its rows of
     /// the object are out of the first map's bounds; a second map has them and no others.
     struct Folded {
-      /// Of a box; no rows: folded maps are not wanted.
+      /// Of a box; no rows: folded maps are not wanted, or there was no room for them.
       int32_t rows = 0, columns = 0;
       /// The object's dimension whose positions are rows of tiles.
       unsigned rowDim = 0;
-      /// Of both maps of each copy (64-aligned).
+      /// Of the second map of each copy (64-aligned). The first takes the place of the map of whole
+      /// boxes, which cannot be used then.
       int64_t offset = 0;
       /// Of i64: elements from a row to the next; rows of the object in the last, incomplete row
       /// of the folded matrix; by copy, the elements before the object.
       int64_t pitch = 0, rest = 0, before = 0;
       /// Of i64, by dimension but the last: rows from a position to the next one.
       int64_t rowsApart = 0;
+
+      [[nodiscard]] bool isFor(const Folded &other) const {
+        return rows == other.rows && columns == other.columns && rowDim == other.rowDim;
+      }
     };
     Folded folded;
 
     [[nodiscard]] bool isFor(const TensorMap &other) const {
       return param == other.param && box == other.box && swizzle == other.swizzle &&
              isTf32 == other.isTf32 && wholes == other.wholes &&
-             wholeElements == other.wholeElements && folded.rows == other.folded.rows &&
-             folded.columns == other.folded.columns && folded.rowDim == other.folded.rowDim;
+             wholeElements == other.wholeElements &&
+             (folded.rows == 0 || other.folded.rows == 0 || folded.isFor(other.folded));
     }
   };
   /// What a launch can use of a tensor map, as the frame says it.
@@ -108,6 +113,9 @@ public:
   /// Devices: asks for tensor maps, before the prologue is lowered. An equal one is made once.
   /// (`copies` and the places are found here.)
   const TensorMap &addTensorMap(TensorMap asked);
+  /// Makes room for folded maps, once all else has its place: up to so many bytes in all. Tensors
+  /// for which there is none have no such maps.
+  void placeFoldedMaps(int64_t most);
   [[nodiscard]] llvm::ArrayRef<std::unique_ptr<TensorMap>> tensorMaps() const {
     return tensorMaps_;
   }

@@ -120,6 +120,7 @@ void Prologue::fillFrame() {
     }
     filled_.place(value, places);
   }
+  filled_.placeFoldedMaps(DTILE_DEVICE_FRAME_BYTES);
   for (const auto &map : filled_.tensorMaps())
     makeTensorMap(*map);
 }
@@ -269,10 +270,11 @@ llvm::Value *Prologue::makeFoldedMaps(const Frame::TensorMap &map, const View &v
     llvm::Value *first[] = {b.CreateSelect(isWhole, whole, last[0]),
                             b.CreateSelect(isWhole, width(number(fold)), last[1])};
     fits = b.CreateAnd(fits, b.CreateICmpSLT(first[1], number(kMostCoordinate)));
-    const int64_t offset = folded.offset + 2 * copy * Frame::kTensorMapBytes;
-    fits = b.CreateAnd(fits, encodeMap(map, offset, begin, first, apart, box, /*swizzle=*/0));
-    fits = b.CreateAnd(fits, encodeMap(map, offset + Frame::kTensorMapBytes, begin, last, apart,
-                                       box, /*swizzle=*/0));
+    const int64_t ofCopy = copy * Frame::kTensorMapBytes;
+    fits = b.CreateAnd(
+        fits, encodeMap(map, map.offset + ofCopy, begin, first, apart, box, /*swizzle=*/0));
+    fits = b.CreateAnd(
+        fits, encodeMap(map, folded.offset + ofCopy, begin, last, apart, box, /*swizzle=*/0));
   }
   return fits;
 }

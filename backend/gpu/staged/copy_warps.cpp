@@ -113,10 +113,10 @@ void CopyWarps::lowerLoad(Op &load) {
     waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase());
   if (isBox(load)) {
     const Ring::Path path = ring_.paths.lookup(&load);
-    Value *acts = b.CreateNot(b.CreateOr(hasFailed(), b.CreateOr(path.isWhole, path.isFolded)));
-    when(acts, "copy", [&] { copyTile(load, slot); });
+    Value *isLoaded = path.isFolded ? b.CreateOr(path.isWhole, path.isFolded) : path.isWhole;
+    when(b.CreateNot(b.CreateOr(hasFailed(), isLoaded)), "copy", [&] { copyTile(load, slot); });
     // Also where something has failed: the load warp waits for its units.
-    if (ring_.folded.units > 0)
+    if (path.isFolded)
       when(path.isFolded, "shift", [&] { shiftTile(load, slot); });
   }
   if (&load != loads.back())

@@ -13,16 +13,18 @@ void HelperWarp::findFolded(Op &space) {
     return;
   const auto number = [&](int64_t offset) { return loadFrame(offset, b.getInt64Ty()); };
   ir::walk(space, [&](Op &op) {
-    if (!isBox(op))
+    if (!isBox(op) || !ring_.paths.lookup(&op).isFolded)
       return;
     const StagedTile &tile = ring_.tiles.find(&op)->second;
     for (const ir::TensorBox &box : tile.source.boxes) {
       const auto &map = tensorMapOf(*kernel_.layout, tile, box, tile.rows);
-      Value *maps = frameAddress(map.folded.offset), *before = number(map.folded.before);
+      Value *first = frameAddress(map.offset), *last = frameAddress(map.folded.offset);
+      Value *before = number(map.folded.before);
       if (map.copies > 1) {
         Value *copy = scratchTurn(*box.object);
-        maps = b.CreateGEP(b.getInt8Ty(), maps,
-                           b.CreateMul(copy, b.getInt64(2 * launch::Frame::kTensorMapBytes)));
+        for (Value **its : {&first, &last})
+          *its = b.CreateGEP(b.getInt8Ty(), *its,
+                             b.CreateMul(copy, b.getInt64(launch::Frame::kTensorMapBytes)));
         before = b.CreateAlignedLoad(
             b.getInt64Ty(), b.CreateGEP(b.getInt64Ty(), frameAddress(map.folded.before), copy),
             llvm::Align(8));
@@ -32,7 +34,8 @@ void HelperWarp::findFolded(Op &space) {
                       .column = b.CreateTrunc(before, b.getInt32Ty()),
                       .pitch = b.CreateTrunc(number(map.folded.pitch), b.getInt32Ty()),
                       .rest = b.CreateTrunc(number(map.folded.rest), b.getInt32Ty()),
-                      .maps = b.CreatePtrToInt(maps, b.getInt64Ty())};
+                      .firstMap = b.CreatePtrToInt(first, b.getInt64Ty()),
+                      .lastMap = b.CreatePtrToInt(last, b.getInt64Ty())};
       for (size_t d = 0; d + 1 < box.dims.size(); ++d)
         tensor.rowsApart.push_back(
             number(map.folded.rowsApart + int64_t(d) * launch::Frame::kFrameWordBytes));
@@ -65,8 +68,9 @@ HelperWarp::FoldedPlace HelperWarp::foldedPlace(const StagedTile &tile) {
   const auto either = [&](Value *FoldedPlace::*part) {
     return b.CreateSelect(isFirst, place.*part, other.*part);
   };
-  return {either(&FoldedPlace::row), either(&FoldedPlace::column), either(&FoldedPlace::pitch),
-          either(&FoldedPlace::rest), either(&FoldedPlace::maps)};
+  return {either(&FoldedPlace::row),      either(&FoldedPlace::column),
+          either(&FoldedPlace::pitch),    either(&FoldedPlace::rest),
+          either(&FoldedPlace::firstMap), either(&FoldedPlace::lastMap)};
 }
 
 Value *HelperWarp::unitAddress() {

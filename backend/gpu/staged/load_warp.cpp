@@ -233,9 +233,8 @@ bool LoadWarp::foldedComeFirst(llvm::ArrayRef<Op *> loads) {
 }
 
 void LoadWarp::loadIfFolded(const Op &load) {
-  if (ring_.folded.units > 0 && isBox(load))
-    when(ring_.paths.lookup(&load).isFolded, "copy.folded",
-         [&] { loadFolded(ring_.tiles.find(&load)->second); });
+  if (Value *isFolded = ring_.paths.lookup(&load).isFolded)
+    when(isFolded, "copy.folded", [&] { loadFolded(ring_.tiles.find(&load)->second); });
 }
 
 void LoadWarp::loadFolded(const StagedTile &tile) {
@@ -259,9 +258,7 @@ void LoadWarp::loadFolded(const StagedTile &tile) {
         Value *row = b.CreateAdd(firstRow, b.getInt64(uint64_t(i)));
         Value *inFold = b.CreateAnd(b.CreateTrunc(row, b.getInt32Ty()), count(folded.fold - 1));
         Value *isRest = b.CreateICmpULT(inFold, place.rest);
-        Value *map = b.CreateAdd(
-            place.maps,
-            b.CreateSelect(isRest, b.getInt64(launch::Frame::kTensorMapBytes), b.getInt64(0)));
+        Value *map = b.CreateSelect(isRest, place.lastMap, place.firstMap);
         Value *column = b.CreateAdd(begin, b.CreateMul(inFold, place.pitch));
         column = b.CreateAnd(column, count(-folded.fold));
         Value *foldedRow = b.CreateTrunc(b.CreateAShr(row, shift), b.getInt32Ty());

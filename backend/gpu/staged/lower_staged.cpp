@@ -310,17 +310,20 @@ void StagedSpace::findPaths(Op &space, Ring &ring) {
     if (!isBox(op))
       return;
     const StagedTile &tile = ring.tiles.find(&op)->second;
-    Value *areWhole = b.getTrue(), *areFolded = b.getInt1(ring.folded.units > 0);
+    Value *areWhole = b.getTrue(), *areFolded = b.getTrue();
+    bool mayFold = ring.folded.units > 0;
     for (const ir::TensorBox &box : tile.source.boxes) {
-      Value *use =
-          loadFrame(tensorMapOf(*kernel_.layout, tile, box, tile.rows).usable, b.getInt64Ty());
+      const auto &map = tensorMapOf(*kernel_.layout, tile, box, tile.rows);
+      Value *use = loadFrame(map.usable, b.getInt64Ty());
       areWhole = b.CreateAnd(areWhole, b.CreateICmpEQ(use, b.getInt64(launch::Frame::kWholeMap)));
       areFolded =
           b.CreateAnd(areFolded, b.CreateICmpEQ(use, b.getInt64(launch::Frame::kFoldedMaps)));
+      mayFold &= map.folded.rows > 0;
     }
-    ring.paths[&op] = {areWhole, areFolded};
-    hasFolded = b.CreateOr(hasFolded, areFolded);
-    areAllFolded = b.CreateAnd(areAllFolded, areFolded);
+    ring.paths[&op] = {areWhole, mayFold ? areFolded : nullptr};
+    if (mayFold)
+      hasFolded = b.CreateOr(hasFolded, areFolded);
+    areAllFolded = b.CreateAnd(areAllFolded, mayFold ? areFolded : b.getFalse());
   });
   ring.isLoaded = b.CreateNot(areAllFolded);
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };

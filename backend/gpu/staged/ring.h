@@ -150,7 +150,7 @@ struct Ring {
   /// i1: the load warp fills stages, too: not all tiles come by way of copy warps.
   llvm::Value *isLoaded = nullptr;
   /// How the boxes of a load come in this launch, both i1: by TMA, to where the tile will be; or by
-  /// folded maps. Else copy warps load them by themselves.
+  /// folded maps (null: there are none). Else copy warps load them by themselves.
   struct Path {
     llvm::Value *isWhole = nullptr, *isFolded = nullptr;
   };

@@ -116,8 +116,8 @@ protected:
     llvm::Value *row, *column;
     /// i32: elements from a row to the next one, and rows that the last map alone has.
     llvm::Value *pitch, *rest;
-    /// i64: the address of the maps.
-    llvm::Value *maps;
+    /// i64: addresses of the map of whole rows of the matrix, and of that which has its last row.
+    llvm::Value *firstMap, *lastMap;
   };
   /// Reads what the frame says of the folded maps of a space, once for all bodies.
   void findFolded(ir::Op &space);
