@@ -61,6 +61,11 @@ int64_t paddedTileBytes(Type tile) {
   return aligned(bytes, kSharedWordBytes);
 }
 
+int64_t paddedSumBytes(Type sums, int64_t elementBytes) {
+  return aligned(sums.shape()[0] * paddedRowBytes(sums.shape()[1] * elementBytes),
+                 kSharedWordBytes);
+}
+
 int64_t rowBufferBytes(Type tile, int64_t threads) {
   const Layout *layout = tile.layout();
   const int64_t element = dtypeBytes(tile.dtype());
@@ -154,7 +159,7 @@ StageBytes::StageBytes(Op &loop) {
 }
 
 StagedControl::StagedControl(int64_t begin, int64_t stages, int64_t parts,
-                             llvm::ArrayRef<int64_t> gathered)
+                             const CopiedTiles &copied)
     : begin(begin), end(begin) {
   constexpr int64_t kFailedBytes = 4;
   const auto add = [&](int64_t bytes, int64_t align) {
@@ -165,6 +170,8 @@ StagedControl::StagedControl(int64_t begin, int64_t stages, int64_t parts,
   const auto barriers = [&](int64_t count) { return add(count * kMbarrierBytes, kMbarrierBytes); };
   full = barriers(stages);
   empty = barriers(stages);
+  if (copied.areTransposed)
+    loaded = barriers(stages);
   failed = add(kFailedBytes, kFailedBytes);
   for (int64_t *barrier : {&ready, &received, &added, &reusable})
     *barrier = barriers(1);
@@ -172,7 +179,7 @@ StagedControl::StagedControl(int64_t begin, int64_t stages, int64_t parts,
   unitEmpty = barriers(kMostUnits);
   for (int64_t *ring : {&bodies, &bodiesFull, &bodiesEmpty})
     *ring = barriers(kBodiesAhead);
-  for (const int64_t rows : gathered)
+  for (const int64_t rows : copied.gathered)
     tables.push_back(add(rowTableBytes(rows), kSharedWordBytes));
   if (parts == 0)
     return;
@@ -182,19 +189,13 @@ StagedControl::StagedControl(int64_t begin, int64_t stages, int64_t parts,
     *barrier = barriers(1);
 }
 
-namespace {
-
-/// Rows of each gather whose rows come to stages.
-llvm::SmallVector<int64_t, 2> gatheredRows(Op &space) {
-  llvm::SmallVector<int64_t, 2> rows;
+CopiedTiles::CopiedTiles(Op &space) {
   walk(space, [&](const Op &op) {
     if (comesVia(op, LoadPath::Rows))
-      rows.push_back(op.result()->type().shape()[0]);
+      gathered.push_back(op.result()->type().shape()[0]);
+    areTransposed |= op.is(OpKind::Load) && op.get(attr::transposed);
   });
-  return rows;
 }
-
-} // namespace
 
 int64_t controlBegin(Op &space) {
   int64_t begin = 0;
@@ -202,7 +203,7 @@ int64_t controlBegin(Op &space) {
     if (&op == &space)
       break;
     if (op.is(OpKind::Space) && op.has(attr::warpgroups))
-      begin = StagedControl(begin, kMostStages, op.get(attr::warpgroups), gatheredRows(op)).end;
+      begin = StagedControl(begin, kMostStages, op.get(attr::warpgroups), CopiedTiles(op)).end;
   }
   return begin;
 }
@@ -222,9 +223,12 @@ StagedPlan::StagedPlan(Op &space, int64_t begin, int64_t parts) {
     if (!stored && op.get(attr::epilogue) && op.numOperands() > 0 && op.operand(0)->type().isTile())
       stored = op.operand(0);
   });
-  controlEnd = StagedControl(begin, stages, stored ? parts : 0, gatheredRows(space)).end;
+  controlEnd = StagedControl(begin, stages, stored ? parts : 0, CopiedTiles(space)).end;
   if (stored)
-    output = paddedTileBytes(stored->type()) / parts;
+    output = (stored->type().layout()
+                  ? paddedTileBytes(stored->type())
+                  : paddedSumBytes(stored->type(), dtypeBytes(stored->type().dtype()))) /
+             parts;
 }
 
 void StagedPlan::addResident(Type tile) { resident += aligned(tileBytes(tile), kBoxAlignBytes); }

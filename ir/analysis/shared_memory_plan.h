@@ -21,6 +21,8 @@ namespace dtile::ir {
 
 /// One access of a thread, the widest cp.async, and what swizzles permute.
 inline constexpr int64_t kSharedWordBytes = 16;
+/// A register of a thread.
+inline constexpr int64_t kRegisterBytes = 4;
 /// What all 32 banks give at once.
 inline constexpr int64_t kBankLineBytes = 128;
 /// Rows whose words the 128-byte swizzle permutes differently; its period.
@@ -63,6 +65,10 @@ inline constexpr int64_t kReservedSharedBytes = 1024;
 /// The same of a tile with this shape and elements of so many bytes, whatever its layout will be.
 [[nodiscard]] int64_t paddedTileBytes(llvm::ArrayRef<int64_t> shape, int64_t elementBytes);
 
+/// The same of sums of warpgroups, as they are or transposed: their layouts have whole blocks of
+/// rows and of columns, and no more.
+[[nodiscard]] int64_t paddedSumBytes(Type sums, int64_t elementBytes);
+
 /// A tile that stays in shared memory for a later loop (pass keep-rows): the registers of all
 /// threads.
 [[nodiscard]] int64_t rowBufferBytes(Type tile, int64_t threads);
@@ -98,11 +104,22 @@ struct StageBytes {
   [[nodiscard]] int64_t bytes() const;
 };
 
+/// Staged tiles for which warps beside the load warp need room.
+struct CopiedTiles {
+  /// Rows of each gather whose rows come to stages.
+  llvm::SmallVector<int64_t, 2> gathered;
+  /// Copy warps transpose some.
+  bool areTransposed = false;
+
+  CopiedTiles() = default;
+  explicit CopiedTiles(Op &space);
+};
+
 /// Where the mbarriers of a staged space are, its flag, and the tables of its gathers. Those of the
 /// space before may still be looked at, so each space has its own.
 struct StagedControl {
-  /// `parts` of the output tile, 0 without one; rows of each gather.
-  StagedControl(int64_t begin, int64_t stages, int64_t parts, llvm::ArrayRef<int64_t> gathered);
+  /// `parts` of the output tile, 0 without one.
+  StagedControl(int64_t begin, int64_t stages, int64_t parts, const CopiedTiles &copied);
 
   int64_t begin;
   /// One a stage: its loads have arrived; it may be filled.
@@ -111,6 +128,8 @@ struct StagedControl {
   int64_t failed;
   /// Of the exchange of sums in a cluster.
   int64_t ready, received, added, reusable;
+  /// One a stage, where tiles are transposed: those have arrived.
+  int64_t loaded = 0;
   /// Of the ring of units that folded tiles come through.
   int64_t unitFull, unitEmpty;
   /// Numbers of claimed bodies, and the barriers of their ring.

@@ -80,4 +80,23 @@ inline constexpr unsigned kLeastPositionBytes = 4;
   return any;
 }
 
+/// Whether a tile is nothing but a factor of products in tf32, as it is or transposed.
+[[nodiscard]] inline bool isOnlyTf32Factor(const Value &tile) {
+  const auto isFactor = [](const Use &use) {
+    const Op &user = *use.user;
+    if (user.is(OpKind::Trans) || user.is(OpKind::Convert))
+      return isOnlyTf32Factor(*user.result());
+    return user.is(OpKind::Dot) && use.index < 2 && user.has(attr::precision);
+  };
+  return tile.hasUses() && llvm::all_of(tile.uses(), isFactor);
+}
+
+/// What gives a factor, before it is transposed or changes its layout; null for an argument.
+[[nodiscard]] inline const Op *sourceOfFactor(const Value &factor) {
+  const Op *op = factor.definingOp();
+  while (op && (op->is(OpKind::Trans) || op->is(OpKind::Convert)))
+    op = op->operand(0)->definingOp();
+  return op;
+}
+
 } // namespace dtile::ir

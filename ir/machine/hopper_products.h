@@ -25,7 +25,7 @@ inline constexpr GroupProduct kHopperProducts[] = {
     {.a = DType::F8E5M2, .b = DType::F8E5M2, .sum = DType::F32, .needsPromotion = true},
     {.a = DType::I8, .b = DType::I8, .sum = DType::I32},
     {.a = DType::U8, .b = DType::U8, .sum = DType::U32},
-    {.a = DType::F32, .b = DType::F32, .sum = DType::F32, .isTf32 = true},
+    {.a = DType::F32, .b = DType::F32, .sum = DType::F32, .isTf32 = true, .fromRegisters = true},
 };
 
 /// Programs with bulk copies that saturate the 18 links of NVLink 4: 8 of 46 GB/s each (measured on

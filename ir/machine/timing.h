@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Times of operations, by machine. Those of the H100 were fitted to 35,040 times of bf16 products:
 // 229 random shapes, up to 192 configurations each (docs/measurements/model.md). Not fitted:
-// clusterBarrier, clusterRate, copyWarpRate, foldedRate, foldedUnit and memoryRate, which are read
-// from few shapes.
+// clusterBarrier, clusterRate, copyWarpRate, foldedRate, foldedUnit, transposeRate,
+// transposeStage and memoryRate, which are read from few shapes.
 #pragma once
 
 #include "ir/machine/target_facts.h"
@@ -30,6 +30,8 @@ inline constexpr Timing kHopperTiming = {.launch = 3970,
                                          .copyWarpRate = 4,
                                          .foldedRate = 27,
                                          .foldedUnit = 480,
+                                         .transposeRate = 70,
+                                         .transposeStage = 300,
                                          .storeRate = 36,
                                          .clusterBarrier = 900,
                                          .clusterRate = 40,

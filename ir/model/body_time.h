@@ -273,6 +273,7 @@ private:
                                                                      : d_.larger(copied, one);
       }
     round = d_.larger(round, d_.mul(copied, together_));
+    round = d_.larger(round, d_.mul(d_.real(transposeTime(loop)), together_));
     return d_.add(d_.larger(round, d_.real(latency)), d_.real(roundOverhead(loop, machine_)));
   }
 
@@ -286,6 +287,16 @@ private:
       return d_.real(0);
     const double time = kMore * bytesOf(tile) / (2 * machine_.timing.localRate);
     return d_.mul(d_.unlessAligned(load, time), together_);
+  }
+
+  /// Of an iteration's tiles that copy warps transpose.
+  [[nodiscard]] double transposeTime(ir::Op &loop) const {
+    double bytes = 0;
+    for (const ir::Op &op : loop.body().ops())
+      if (op.is(ir::OpKind::Load) && op.get(ir::attr::transposed))
+        bytes += bytesOf(op.result()->type());
+    const Timing &timing = machine_.timing;
+    return bytes == 0 ? 0 : timing.transposeStage + bytes / timing.transposeRate;
   }
 
   /// Of a tile that comes in units (ir/analysis/boxes/folded_tiles.h).

@@ -2,6 +2,7 @@
 #include "ir/transform/access_layout.h"
 
 #include "ir/analysis/shared_memory_plan.h"
+#include "ir/core/op_classes.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -85,6 +86,17 @@ bool isPlainAccess(const Op &op) { return !op.has(attr::via); }
 unsigned accessElements(const TargetFacts *facts, unsigned bytes) {
   constexpr unsigned kUsualAccessBytes = 16;
   return std::max(1u, (facts ? unsigned(facts->accessBytes) : kUsualAccessBytes) / bytes);
+}
+
+bool isRowMajor(const Value &tile) {
+  const Op *op = tile.definingOp();
+  if (!op)
+    return true;
+  if (op->is(OpKind::Trans) && op->get(attr::perm).back() + 1 != int64_t(tile.type().rank()))
+    return !isRowMajor(*op->operand(0));
+  const bool passes = op->is(OpKind::Convert) || op->is(OpKind::Trans) || isElementwise(op->kind());
+  return !passes || op->numOperands() == 0 || !op->operand(0)->type().isTile() ||
+         isRowMajor(*op->operand(0));
 }
 
 std::optional<Layout> accessLayout(const Value &tile, const Layout &computed,

@@ -11,6 +11,10 @@ namespace dtile::passes {
 /// Elements of `bytes` bytes that one thread reads or writes at once; `facts` may be null.
 [[nodiscard]] unsigned accessElements(const TargetFacts *facts, unsigned bytes);
 
+/// Whether a tile's last dimension is the one whose elements are neighbours in memory, as far as
+/// its definition says.
+[[nodiscard]] bool isRowMajor(const ir::Value &tile);
+
 /// The layout of a tile that a load gives or a store takes, where it is computed in `computed`:
 /// that itself if it uses memory well and warps do not repeat it, what lanes make of it where no
 /// element can change warps, else none: rows, by way of shared memory.

@@ -103,6 +103,7 @@ private:
   }
 
   void chooseProducts();
+  void followToLoad(Value &operand);
   [[nodiscard]] int64_t runOf(const Op &dot, unsigned operand) const;
   [[nodiscard]] const MatrixProduct *productFor(const Op &dot, const Layout *sums = nullptr) const;
   [[nodiscard]] const MatrixProduct *productFor(const Op &dot, const Layout *sums,
@@ -420,19 +421,6 @@ llvm::SmallVector<int, 4> LayoutInference::warpsOf(Op &dot, const MatrixProduct 
   return dims;
 }
 
-/// Whether a tile's last dimension is the one whose elements are neighbours in memory, as far as
-/// its definition says.
-bool isRowMajor(const Value &tile) {
-  const Op *op = tile.definingOp();
-  if (!op)
-    return true;
-  if (op->is(OpKind::Trans) && op->get(attr::perm).back() + 1 != int64_t(tile.type().rank()))
-    return !isRowMajor(*op->operand(0));
-  const bool passes = op->is(OpKind::Convert) || op->is(OpKind::Trans) || isElementwise(op->kind());
-  return !passes || op->numOperands() == 0 || !op->operand(0)->type().isTile() ||
-         isRowMajor(*op->operand(0));
-}
-
 /// How many neighbours of an operand along the sum's dimension a thread reads at once, where a
 /// product has no matrix instruction.
 int64_t LayoutInference::runOf(const Op &dot, unsigned operand) const {
@@ -440,6 +428,22 @@ int64_t LayoutInference::runOf(const Op &dot, unsigned operand) const {
   const bool isAlongSum = isRowMajor(tile) == (operand == 1);
   return isAlongSum ? std::min<int64_t>(accessElements(facts_, dtypeBytes(tile.type().dtype())), 4)
                     : 1;
+}
+
+/// What is only moved between a load and an operand in registers has that one's layout: threads
+/// read what they multiply.
+void LayoutInference::followToLoad(Value &operand) {
+  Value *tile = &operand;
+  for (Op *op = tile->definingOp(); op && (op->is(OpKind::Convert) || op->is(OpKind::Trans));
+       op = tile->definingOp()) {
+    const Layout layout = *classOf(tile).layout;
+    tile = op->operand(0);
+    LayoutClass &before = classOf(tile);
+    if (before.layout || before.members.size() != 1 || before.isBoundary || !tile->hasOneUse())
+      return;
+    // A transposition of two dimensions is its own inverse.
+    before.layout = op->is(OpKind::Trans) ? layout.permuted(op->get(attr::perm)) : layout;
+  }
 }
 
 void LayoutInference::chooseProducts() {
@@ -475,6 +479,8 @@ void LayoutInference::chooseProducts() {
       classOf(dot->operand(i)).layout =
           operandLayout(*sums.layout, sumAtom, atom, i, dot->operand(0)->type().shape()[1]);
     }
+    if (dot->get(attr::awaited))
+      followToLoad(*dot->operand(0));
     if (!dot->has(attr::warpgroups))
       context_.remark(*dot, "computed by matrix instructions " + llvm::Twine(product->name));
   }

@@ -71,6 +71,8 @@ struct CopyWarps::Rows {
 CopyWarps::CopyWarps(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
                      bool hasFewRegisters)
     : HelperWarp(module, kernel, ring, "copy"), hasFewRegisters_(hasFewRegisters) {
+  llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
+  turn_ = start.CreateAlloca(b.getInt32Ty(), nullptr, "copy.turn");
   for (auto &[loop, loads] : ring.loadsOf) {
     need(*loads.front()->parentOp());
     for (Op *load : loads)
@@ -89,6 +91,7 @@ void CopyWarps::lowerBodies(Op &space, const BodyRange &range) {
   unit_.begin(0);
   body_.begin(0);
   b.CreateStore(b.getFalse(), failed_);
+  b.CreateStore(b.getInt32(0), turn_);
   findFolded(space);
   forEachItem(space, range, [&] {
     awaitExchange();
@@ -106,11 +109,21 @@ void CopyWarps::lowerOp(Op &op) {
     when(hasFailed(), "copy.failed", [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
 }
 
+Value *CopyWarps::isTurn() {
+  return b.CreateICmpEQ(b.CreateLoad(b.getInt32Ty(), turn_), warpNumber_);
+}
+
+void CopyWarps::whereActing(llvm::function_ref<void()> body) {
+  if (!ring_.transposes)
+    return body();
+  when(b.CreateOr(isTurn(), b.CreateNot(ring_.areWhole)), "turn", body);
+}
+
 void CopyWarps::lowerLoad(Op &load) {
   llvm::ArrayRef<Op *> loads = ring_.loadsOf.find(load.parentOp())->second;
   Value *slot = place_.slot();
   if (&load == loads.front())
-    waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase());
+    whereActing([&] { waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase()); });
   if (isBox(load)) {
     const Ring::Path path = ring_.paths.lookup(&load);
     Value *isLoaded = path.isFolded ? b.CreateOr(path.isWhole, path.isFolded) : path.isWhole;
@@ -118,11 +131,25 @@ void CopyWarps::lowerLoad(Op &load) {
     // Also where something has failed: the load warp waits for its units.
     if (path.isFolded)
       when(path.isFolded, "shift", [&] { shiftTile(load, slot); });
+    if (const StagedTile &tile = ring_.tiles.find(&load)->second; tile.isTransposed()) {
+      // Each of these warps has copied a part of each box.
+      when(b.CreateNot(path.isWhole), "copied",
+           [&] { gpu_.device.barrier(b, kBarrier, kThreads); });
+      when(isTurn(), "transpose", [&] {
+        when(path.isWhole, "loaded", [&] {
+          waitOrLeave(place_.barrier(ring_.loaded, slot),
+                      b.CreateXor(place_.phase(), b.getInt32(1)));
+        });
+        transposeTile(tile, slot);
+      });
+    }
   }
   if (&load != loads.back())
     return;
-  publish(slot);
+  whereActing([&] { publish(slot); });
   place_.next();
+  if (ring_.transposes)
+    b.CreateStore(b.CreateXor(b.CreateLoad(b.getInt32Ty(), turn_), b.getInt32(1)), turn_);
 }
 
 void CopyWarps::publish(Value *slot) {
@@ -231,7 +258,7 @@ void CopyWarps::copyGroups(const StagedTile &tile, const Share &share, const Row
                            int64_t box, Value *first, Value *slot) {
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
   const auto inBox = uint64_t(box * tile.swizzle);
-  const SharedTile to = ResidentTile(tile.load->result()->type(), tile.swizzle).shared;
+  const SharedTile to = tile.layout();
   Value *start = shared(address(slot, tile.offset + box * tile.boxBytes()));
   Value *laneRow = b.CreateUDiv(lane_, count(share.words));
   Value *byte = b.CreateMul(b.CreateURem(lane_, count(share.words)), count(kWord));
@@ -303,7 +330,7 @@ void CopyWarps::copyGroups(const StagedTile &tile, const Share &share, const Row
 }
 
 void CopyWarps::copyElements(const StagedTile &tile, const View &from, Value *slot) {
-  SharedTile to = ResidentTile(tile.load->result()->type(), tile.swizzle).shared;
+  SharedTile to = tile.layout();
   to.base = shared(address(slot, tile.offset));
   llvm::Type *element = memoryType(context(), tile.dtype);
   const llvm::Align align(dtypeBytes(tile.dtype));

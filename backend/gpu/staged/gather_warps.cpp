@@ -143,7 +143,7 @@ void GatherWarps::copyRows(Op &gather, Value *slot) {
   constexpr int64_t kMostAtOnce = 8;
   const StagedTile &tile = ring_.tiles.find(&gather)->second;
   const Share share(tile);
-  SharedTile to = ResidentTile(gather.result()->type(), tile.swizzle).shared;
+  SharedTile to = tile.layout();
   const View from = located(gather.operand(0));
   const auto bytes = uint64_t(dtypeBytes(tile.dtype));
   const int64_t atOnce = std::min<int64_t>(kMostAtOnce, share.rounds & -share.rounds);

@@ -54,7 +54,9 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
       if (paired_ && tile.isMulticast())
         halfMaps_[&box] = tensorMap(tile, box, tile.rows / 2);
     }
-    Value *&bytes = bytes_.try_emplace(op.parentOp(), b.getInt32(0)).first->second;
+    LoadedBytes &loaded =
+        bytes_.try_emplace(op.parentOp(), LoadedBytes{b.getInt32(0), b.getInt32(0)}).first->second;
+    Value *&bytes = tile.isTransposed() ? loaded.transposed : loaded.ready;
     bytes = b.CreateAdd(bytes, b.CreateSelect(ring_.paths.lookup(&op).isWhole,
                                               b.getInt32(uint32_t(tile.bytes())), b.getInt32(0)));
   });
@@ -164,6 +166,7 @@ void LoadWarp::load(Op &load) {
   llvm::ArrayRef<Op *> loads = ring_.loadsOf.find(load.parentOp())->second;
   Value *slot = place_.slot();
   Value *full = place_.barrier(ring_.full, slot);
+  Value *transposable = ring_.transposes ? place_.barrier(ring_.loaded, slot) : nullptr;
   if (&load == loads.front()) {
     claimNext(*load.parentOp());
     if (foldedComeFirst(loads))
@@ -179,16 +182,23 @@ void LoadWarp::load(Op &load) {
     when(b.CreateAnd(acts, failed), "copy.skipped", [&] {
       b.CreateStore(b.getInt32(1), shared(ring_.failed));
       bulk_.arriveWhere(b, ring_.isLoaded, full);
+      if (transposable)
+        bulk_.arriveWhere(b, ring_.isLoaded, transposable);
     });
     copies_ = b.CreateAnd(acts, b.CreateNot(failed));
-    when(b.CreateAnd(copies_, ring_.isLoaded), "copy.announced",
-         [&] { bulk_.arriveExpecting(b, full, bytes_.lookup(load.parentOp())); });
+    when(b.CreateAnd(copies_, ring_.isLoaded), "copy.announced", [&] {
+      const LoadedBytes bytes = bytes_.lookup(load.parentOp());
+      bulk_.arriveExpecting(b, full, bytes.ready);
+      if (transposable)
+        bulk_.arriveExpecting(b, transposable, bytes.transposed);
+    });
   }
   if (isScalarLoad(load))
     when(b.CreateNot(hasFailed()), "copy", [&] { loadScalars(load, slot); });
   else {
     const Ring::Path path = ring_.paths.lookup(&load);
-    when(b.CreateAnd(copies_, path.isWhole), "copy", [&] { loadTile(load, slot, full); });
+    Value *arrives = ring_.tiles.find(&load)->second.isTransposed() ? transposable : full;
+    when(b.CreateAnd(copies_, path.isWhole), "copy", [&] { loadTile(load, slot, arrives); });
     if (!foldedComeFirst(loads))
       loadIfFolded(load);
   }

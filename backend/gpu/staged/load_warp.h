@@ -57,8 +57,12 @@ private:
   /// i64: addresses of the tensor maps of the tiles' boxes.
   /// By box; of whole tiles, and of halves of what two programs share.
   llvm::DenseMap<const ir::TensorBox *, llvm::Value *> maps_, halfMaps_;
-  /// i32, by loop: bytes that TMA loads in an iteration.
-  llvm::DenseMap<const ir::Op *, llvm::Value *> bytes_;
+  /// i32, by loop: bytes that TMA loads in an iteration, of tiles as they are multiplied and of
+  /// those that copy warps transpose first.
+  struct LoadedBytes {
+    llvm::Value *ready = nullptr, *transposed = nullptr;
+  };
+  llvm::DenseMap<const ir::Op *, LoadedBytes> bytes_;
   /// i64 and i1: the number of the next body, and whether it has been claimed.
   llvm::AllocaInst *next_;
   llvm::AllocaInst *hasNext_;

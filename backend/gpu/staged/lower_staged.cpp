@@ -120,9 +120,14 @@ private:
   [[nodiscard]] bool movesRegisters(const Ring &ring) const;
   /// i1
   [[nodiscard]] Value *areMapsUsable();
+  /// i1: TMA cannot read all boxes, or tiles have to be transposed.
+  [[nodiscard]] Value *needsCopyWarps(const Ring &ring) {
+    return ring.transposes ? b.getTrue() : b.CreateNot(areMapsUsable());
+  }
   /// i1: TMA can read all boxes, and rows that are picked begin at whole words.
   [[nodiscard]] Value *canCopy(const Ring &ring);
-  /// The copy warps load what TMA cannot; else a space has a second, unstaged body for that case.
+  /// The copy warps load what TMA cannot, and transpose; else a space has a second, unstaged body
+  /// for the former case.
   bool hasCopyWarps_ = false;
   /// Emits the bodies as another lowering does, here.
   void lowerAs(BodyLowering &other, Op &space, const BodyRange &range) {
@@ -135,11 +140,12 @@ private:
 };
 
 void StagedSpace::makeBarriers(Ring &ring) {
-  llvm::SmallVector<int64_t, 2> gathered;
+  ir::CopiedTiles copied;
   for (const auto &[gather, table] : ring.picked)
-    gathered.push_back(ring.tiles.find(gather)->second.rows);
+    copied.gathered.push_back(ring.tiles.find(gather)->second.rows);
+  copied.areTransposed = ring.transposes;
   const int64_t parts = ring.output ? ring.output->parts : 0;
-  const ir::StagedControl control(gpu_.sharedMark(), ring.stages, parts, gathered);
+  const ir::StagedControl control(gpu_.sharedMark(), ring.stages, parts, copied);
   Value *begin = gpu_.shared(b, control.end - control.begin, 1);
   const auto address = [&](int64_t offset) {
     return b.CreatePtrToInt(
@@ -148,6 +154,7 @@ void StagedSpace::makeBarriers(Ring &ring) {
   };
   ring.full = address(control.full);
   ring.empty = address(control.empty);
+  ring.loaded = address(control.loaded);
   ring.unitFull = address(control.unitFull);
   ring.unitEmpty = address(control.unitEmpty);
   ring.failed = address(control.failed);
@@ -187,7 +194,7 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
   const BulkCopies &ops = *gpu_.device.bulkCopies();
   const unsigned rowThreads = ring.picked.empty() ? 0 : GatherWarps::kThreads;
   const auto whereCopied = [&](unsigned count) -> Value * {
-    return hasCopyWarps_ ? b.CreateSelect(areMapsUsable(), b.getInt32(0), b.getInt32(count))
+    return hasCopyWarps_ ? b.CreateSelect(needsCopyWarps(ring), b.getInt32(count), b.getInt32(0))
                          : b.getInt32(0);
   };
   Value *readers =
@@ -197,7 +204,11 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
   Value *writers =
       b.CreateAdd(b.CreateZExt(ring.isLoaded, b.getInt32Ty()),
                   b.getInt32((ring.fetched.empty() ? 0 : WarpOps::kWarpThreads) + rowThreads));
-  writers = b.CreateAdd(writers, whereCopied(CopyWarps::kWarps));
+  // Where these only transpose, they take turns.
+  Value *copiers = whereCopied(CopyWarps::kWarps);
+  if (ring.transposes)
+    copiers = b.CreateSelect(ring.areWhole, b.getInt32(1), copiers);
+  writers = b.CreateAdd(writers, copiers);
   when(isLeader(), "barriers", [&] {
     when(areMapsUsable(), "prefetch", [&] {
       for (const auto &map : kernel_.layout->tensorMaps())
@@ -211,6 +222,8 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
     }
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
       ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(ir::kMbarrierBytes * slot)), writers);
+      if (ring.transposes)
+        ops.initBarrier(b, b.CreateAdd(ring.loaded, b.getInt32(ir::kMbarrierBytes * slot)), 1);
       // One arrival a warp, of all programs that fill the slot's ring together.
       Value *warps = b.getInt32(threads_ / WarpOps::kWarpThreads);
       if (range.paired)
@@ -325,6 +338,7 @@ void StagedSpace::findPaths(Op &space, Ring &ring) {
       hasFolded = b.CreateOr(hasFolded, areFolded);
     areAllFolded = b.CreateAnd(areAllFolded, mayFold ? areFolded : b.getFalse());
   });
+  ring.areWhole = areMapsUsable();
   ring.isLoaded = b.CreateNot(areAllFolded);
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
   ring.length =
@@ -405,7 +419,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
       lowerAs(rows, space, range);
     });
   if (hasCopyWarps_)
-    when(b.CreateAnd(isFrom(CopyWarps::kFirstWarp), b.CreateNot(areMapsUsable())), "copies", [&] {
+    when(b.CreateAnd(isFrom(CopyWarps::kFirstWarp), needsCopyWarps(ring)), "copies", [&] {
       CopyWarps copier(gpu_, kernel_, ring, movesRegisters(ring));
       lowerAs(copier, space, range);
     });

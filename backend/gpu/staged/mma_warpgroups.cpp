@@ -304,9 +304,7 @@ void MmaWarpgroups::readPrefetched(Op &load) {
 /// The staged load that an operand is, up to the order of its elements; null where it is something
 /// else.
 const Op *MmaWarpgroups::loadOf(const ir::Value *tile) {
-  const Op *op = tile->definingOp();
-  while (op && (op->is(OpKind::Trans) || op->is(OpKind::Convert)))
-    op = op->operand(0)->definingOp();
+  const Op *op = ir::sourceOfFactor(*tile);
   return op && isStagedLoad(*op) && !isReadLoad(*op) ? op : nullptr;
 }
 
@@ -405,15 +403,18 @@ MmaWarpgroups::Product MmaWarpgroups::productOf(Op &dot) {
   const auto staged = [&](unsigned i) -> const StagedTile & {
     return ring_.tiles.find(loadOf(dot.operand(i)))->second;
   };
-  const auto isMnMajor = [&](unsigned i) { return isTransposed(dot.operand(i)) == (i == 0); };
+  const auto factor = [&](unsigned i) -> SharedFactor {
+    const bool isMnMajor = isTransposed(dot.operand(i)) == (i == 0);
+    return {staged(i).multiplied(), isMnMajor && !staged(i).isTransposed()};
+  };
   const auto kept = ring_.kept.find(residentOperand(dot));
   const bool isStaged = loadOf(dot.operand(0)) != nullptr;
   const bool isShared = isStaged || kept != ring_.kept.end();
   const ir::Type left = dot.operand(0)->type();
   const int64_t groups = dot.get(ir::attr::warpgroups);
-  Product product{.a = std::nullopt, .right = {staged(1), isMnMajor(1)}, .shape = {}};
+  Product product{.a = std::nullopt, .right = factor(1), .shape = {}};
   if (isStaged)
-    product.a = {staged(0), isMnMajor(0)};
+    product.a = factor(0);
   else if (isShared)
     product.a = {kept->second, /*isMnMajor=*/false};
   product.shape.a = isShared ? product.a->shared() : SharedOperand{left.dtype(), 0};
@@ -446,24 +447,32 @@ llvm::SmallVector<MmaWarpgroups::Fragment, 0> MmaWarpgroups::fragments(ir::Value
                                                                        int64_t groups) {
   const ir::Type type = tile->type();
   const TileInfo &from = info(type);
-  // As stage-loads has it: two-byte elements, two in a word; a word's rows and columns are 8 apart
-  // from the next one's.
-  constexpr int32_t kApart = 8;
-  const int64_t step = TargetFacts::kGroupDepthBytes / int64_t(dtypeBytes(type.dtype()));
-  DTILE_CHECK(dtypeBytes(type.dtype()) == 2, "fragments of two-byte elements");
+  // As stage-loads has it: words of two elements of two bytes, or one of four. The rows of a word
+  // are 8 apart from the next one's, its columns a quarter of the instruction's.
+  constexpr int32_t kRowsApart = 8;
+  const auto bytes = int32_t(dtypeBytes(type.dtype()));
+  DTILE_CHECK(bytes == 2 || bytes == ir::kRegisterBytes, "fragments of words");
+  const int64_t step = TargetFacts::kGroupDepthBytes / bytes;
+  const bool isTf32 = type.dtype() == DType::F32;
+  // TMA has rounded what is nothing but an operand.
+  const Op *source = ir::sourceOfFactor(*tile);
+  const bool isRounded = source && isReadLoad(*source) && ir::isOnlyTf32Factor(*source->result());
   llvm::Type *element = memoryType(context(), type.dtype());
   llvm::SmallVector<Fragment, 0> result;
   for (int64_t row = 0; row < type.shape()[0]; row += groups * kRows)
     for (int64_t k = 0; k < type.shape()[1]; k += step) {
       Fragment &words = result.emplace_back();
-      for (int32_t column : {0, kApart})
-        for (int32_t below : {0, kApart}) {
-          llvm::SmallVector<Value *, 2> pair;
-          for (int32_t i : {0, 1}) {
+      for (int32_t column : {0, int32_t(step / 2)})
+        for (int32_t below : {0, kRowsApart}) {
+          llvm::SmallVector<Value *, 2> word;
+          for (int32_t i = 0; i < ir::kRegisterBytes / bytes; ++i) {
             const unsigned slot = slotOf(from, {int32_t(row) + below, int32_t(k) + column + i});
-            pair.push_back(arith_.toMemory(type.dtype(), registers(tile)[slot]));
+            Value *value = registers(tile)[slot];
+            if (isTf32 && !isRounded)
+              value = gpu_.device.roundToTf32(b, value);
+            word.push_back(arith_.toMemory(type.dtype(), value));
           }
-          words.push_back(b.CreateBitCast(packed(element, pair), b.getInt32Ty()));
+          words.push_back(b.CreateBitCast(packed(element, word), b.getInt32Ty()));
         }
     }
   return result;
@@ -541,7 +550,7 @@ void MmaWarpgroups::readTile(Op &load) {
   const Op *const one = &load;
   zeroPastLimits(one);
   const StagedTile &tile = ring_.tiles.find(&load)->second;
-  SharedTile there = ResidentTile(load.result()->type(), tile.swizzle).shared;
+  SharedTile there = tile.layout();
   there.base = shared(address(place_.slot(), tile.offset));
   setRegisters(load.result(), readShared(there, info(load.result()->type())));
 }

@@ -46,8 +46,9 @@ private:
   void zeroPastLimits(llvm::ArrayRef<const ir::Op *> loads);
   /// i64: positions from a tile's first to its view's limit along a dimension.
   [[nodiscard]] llvm::Value *room(const StagedTile &tile, unsigned dim);
-  /// `rooms`: of rows and of columns; null where there is no limit.
-  void zeroPast(const StagedTile &tile, llvm::ArrayRef<llvm::Value *> rooms);
+  /// Of a tile that begins at `begin` (i32, in shared memory). `rooms`: of rows and of columns;
+  /// null where there is no limit.
+  void zeroPast(const BoxedTile &tile, llvm::Value *begin, llvm::ArrayRef<llvm::Value *> rooms);
   /// Reads what has been fetched.
   void readScalars(ir::Op &load);
   void readTile(ir::Op &load);

@@ -23,8 +23,9 @@ StagedTile stagedTile(Op &load) {
   return tile;
 }
 
-ResidentTile::ResidentTile(ir::Type tile, int64_t swizzle) : BoxedTile(tile, swizzle) {
-  // As TMA would put it there.
+SharedTile BoxedTile::layout() const {
+  // As TMA puts it there.
+  SharedTile shared;
   shared.dtype = dtype;
   shared.strides = {swizzle, int64_t(dtypeBytes(dtype))};
   shared.fastest = 1;
@@ -33,7 +34,18 @@ ResidentTile::ResidentTile(ir::Type tile, int64_t swizzle) : BoxedTile(tile, swi
   shared.boxBytes = boxBytes();
   shared.swizzleShift = llvm::Log2_64(ir::kBankLineBytes);
   shared.swizzleBits = llvm::Log2_64(uint64_t(swizzle / ir::kSharedWordBytes));
+  return shared;
 }
+
+BoxedTile BoxedTile::transposed() const {
+  BoxedTile tile = *this;
+  tile.rows = columns();
+  tile.rowBytes = rows * int64_t(dtypeBytes(dtype));
+  return tile;
+}
+
+ResidentTile::ResidentTile(ir::Type tile, int64_t swizzle)
+    : BoxedTile(tile, swizzle), shared(layout()) {}
 
 llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorBox &box,
                                        int64_t rows) {
@@ -109,6 +121,7 @@ Ring::Ring(Op &space) : folded(space) {
       (isGathered(op) ? gathersOf : loadsOf)[op.parentOp()].push_back(&op);
       if (isGathered(op))
         picked[&op] = nullptr;
+      transposes |= tiles[&op].isTransposed();
     }
     hasReads |= isScalarLoad(op) || isReadLoad(op);
     if (isReadLoad(op))

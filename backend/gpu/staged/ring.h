@@ -7,6 +7,7 @@
 #include "ir/analysis/boxes/folded_tiles.h"
 #include "ir/analysis/boxes/tensor_box.h"
 #include "ir/analysis/shared_memory_plan.h"
+#include "ir/core/op_classes.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -49,6 +50,10 @@ struct BoxedTile {
   [[nodiscard]] int64_t boxes() const { return rowBytes / swizzle; }
   [[nodiscard]] int64_t boxBytes() const { return rows * swizzle; }
   [[nodiscard]] int64_t columns() const { return rowBytes / int64_t(dtypeBytes(dtype)); }
+  /// Where its elements are, in bytes from its first one on.
+  [[nodiscard]] SharedTile layout() const;
+  /// With columns for rows, in boxes of the same width.
+  [[nodiscard]] BoxedTile transposed() const;
 };
 
 /// A staged load's tile in a slot.
@@ -62,9 +67,17 @@ struct StagedTile : BoxedTile {
   [[nodiscard]] bool isMulticast() const {
     return load->is(ir::OpKind::Load) && load->get(ir::attr::multicast);
   }
-  /// Operands of f32 are multiplied as tf32.
+  /// Copy warps transpose it in its slot.
+  [[nodiscard]] bool isTransposed() const {
+    return load->is(ir::OpKind::Load) && load->get(ir::attr::transposed);
+  }
+  /// As products find it in its slot.
+  [[nodiscard]] BoxedTile multiplied() const {
+    return isTransposed() ? transposed() : BoxedTile(*this);
+  }
+  /// TMA rounds its elements to tf32.
   [[nodiscard]] bool isTf32() const {
-    return dtype == DType::F32 && !load->get(ir::attr::in_registers);
+    return dtype == DType::F32 && ir::isOnlyTf32Factor(*load->result());
   }
   /// Of the tile in its slot.
   int64_t offset = 0;
@@ -143,6 +156,9 @@ struct Ring {
   bool hasManySums = false;
   /// i32, in shared memory.
   llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
+  /// Copy warps transpose tiles. i32, in shared memory: the barriers where those have come.
+  bool transposes = false;
+  llvm::Value *loaded = nullptr;
   /// i32, in shared memory: the first unit, and the barriers of the units.
   llvm::Value *firstUnit = nullptr, *unitFull = nullptr, *unitEmpty = nullptr;
   /// i32: stages in this launch.
@@ -155,6 +171,8 @@ struct Ring {
     llvm::Value *isWhole = nullptr, *isFolded = nullptr;
   };
   llvm::DenseMap<const ir::Op *, Path> paths;
+  /// i1: all tiles of the kernel come by TMA to where they will be.
+  llvm::Value *areWhole = nullptr;
   /// i32, in shared memory: not 0 once a wait has failed, or a check of a helper warp.
   llvm::Value *failed = nullptr;
   /// Of the exchange of sums in a cluster (exchange_sums.cpp): all programs have multiplied; the

@@ -133,7 +133,7 @@ void CopyWarps::shiftRows(const StagedTile &tile, const ir::FoldedTile &folded,
   // Rows of the next rounds are multiples of 8 rows further, the period of the swizzle.
   const int64_t apart = rowsAtOnce * folded.fold;
   DTILE_CHECK(apart % ir::kSwizzleRows == 0, "elements of staged tiles have 4 bytes at most");
-  const SharedTile place = ResidentTile(tile.load->result()->type(), tile.swizzle).shared;
+  const SharedTile place = tile.layout();
   Value *laneRow = b.CreateUDiv(lane_, count(words)), *laneWord = b.CreateURem(lane_, count(words));
   Value *byte = b.CreateMul(laneWord, count(ir::kSharedWordBytes));
   Value *box = b.CreateUDiv(laneWord, count(wordsOfBox));

@@ -21,11 +21,13 @@ namespace {
 /// A tile in its slot, and what of it exists.
 struct CutTile {
   const StagedTile *tile;
-  /// i64: how many rows and columns exist; null where all do.
+  /// As products find it.
+  BoxedTile boxed = tile->multiplied();
+  /// i64: how many of its rows and columns exist; null where all do.
   std::array<Value *, 2> rooms{};
 
   [[nodiscard]] int64_t length(unsigned dim) const {
-    return dim == 0 ? tile->rows : tile->columns();
+    return dim == 0 ? boxed.rows : boxed.columns();
   }
 };
 
@@ -56,9 +58,10 @@ void MmaWarpgroups::zeroPastLimits(llvm::ArrayRef<const Op *> loads) {
     if (!load->has(ir::attr::zeroed))
       continue;
     CutTile &cut = cuts.emplace_back(CutTile{&ring_.tiles.find(load)->second});
-    for (const int64_t dim : load->get(ir::attr::zeroed)) {
-      cut.rooms[dim] = room(*cut.tile, unsigned(dim));
-      Value *isCut = b.CreateICmpSLT(cut.rooms[dim], b.getInt64(cut.length(unsigned(dim))));
+    for (const int64_t viewDim : load->get(ir::attr::zeroed)) {
+      const unsigned dim = cut.tile->isTransposed() ? 1 - unsigned(viewDim) : unsigned(viewDim);
+      cut.rooms[dim] = room(*cut.tile, unsigned(viewDim));
+      Value *isCut = b.CreateICmpSLT(cut.rooms[dim], b.getInt64(cut.length(dim)));
       reachesPast = b.CreateOr(reachesPast, isCut);
     }
   }
@@ -67,7 +70,7 @@ void MmaWarpgroups::zeroPastLimits(llvm::ArrayRef<const Op *> loads) {
   Value *all = warp_.uniform(b, b.CreateZExt(reachesPast, b.getInt32Ty()));
   when(b.CreateIsNotNull(all), "limits", [&] {
     for (const CutTile &cut : cuts)
-      zeroPast(*cut.tile, cut.rooms);
+      zeroPast(cut.boxed, address(place_.slot(), cut.tile->offset), cut.rooms);
     bulk_.sharedProxyFence(b);
     gpu_.device.barrier(b, barrier_, threads_);
   });
@@ -89,7 +92,7 @@ Value *MmaWarpgroups::room(const StagedTile &tile, unsigned dim) {
   return result;
 }
 
-void MmaWarpgroups::zeroPast(const StagedTile &tile, llvm::ArrayRef<Value *> rooms) {
+void MmaWarpgroups::zeroPast(const BoxedTile &tile, Value *begin, llvm::ArrayRef<Value *> rooms) {
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
   const auto limit = [&](unsigned dim, int64_t length) -> Value * {
     if (!rooms[dim])
@@ -99,8 +102,8 @@ void MmaWarpgroups::zeroPast(const StagedTile &tile, llvm::ArrayRef<Value *> roo
     return b.CreateTrunc(within, b.getInt32Ty());
   };
   Value *rows = limit(0, tile.rows), *columns = limit(1, tile.columns());
-  SharedTile there = ResidentTile(tile.load->result()->type(), tile.swizzle).shared;
-  there.base = shared(address(place_.slot(), tile.offset));
+  SharedTile there = tile.layout();
+  there.base = shared(begin);
   const auto bytes = int64_t(dtypeBytes(tile.dtype));
   const int64_t elements = ir::kSharedWordBytes / bytes,
                 wordsOfRow = tile.rowBytes / ir::kSharedWordBytes;

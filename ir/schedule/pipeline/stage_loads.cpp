@@ -6,6 +6,7 @@
 // Produces: for a loop that only adds products of two windows to a tile, or whose products follow
 //   from each other (attention) or are scaled: attribute `stages` on the loop, `swizzle` (bytes) on
 //   its loads, `zeroed` on those that end inside of their tensor, where that makes a difference,
+//   `transposed` on MN-major ones of types of which the instruction takes only K-major tiles,
 //   `warpgroups` (one above the other) on the products and on the space, `awaited` on products that
 //   are used in their iteration, `via` `scalars` on loads of a few elements beside them (scales),
 //   `resident` on products whose first operand is there before the loop, and `threads` on the
@@ -33,6 +34,7 @@
 #include "ir/core/op_classes.h"
 #include "ir/machine/target_facts.h"
 #include "ir/schedule/pipeline/operand_limits.h"
+#include "ir/schedule/pipeline/staged_boxes.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -43,13 +45,8 @@ namespace {
 
 using namespace dtile::ir;
 
-/// The widest and the narrowest box along its innermost dimension, in bytes.
-constexpr int64_t kMostSwizzleBytes = kBankLineBytes;
-constexpr int64_t kFewestSwizzleBytes = 32;
 /// Most elements that an iteration loads at once beside operands: a scale of each row or column.
 constexpr int64_t kMostSmall = 512;
-/// Most rows, and columns, of a box.
-constexpr int64_t kMostBoxRows = 256;
 /// Most dimensions of a tensor that TMA knows.
 constexpr size_t kMostTensorDims = 5;
 
@@ -67,6 +64,10 @@ struct StagedDot {
     return dot->result()->type().shape()[operand];
   }
   [[nodiscard]] int64_t depth() const { return dot->operand(0)->type().shape()[1]; }
+  /// Operands that copy warps transpose, as the product takes only K-major ones.
+  [[nodiscard]] bool isTransposed(unsigned operand, const GroupProduct &product) const {
+    return loads[operand] && isMnMajor[operand] && !product.takesMnMajor;
+  }
 };
 
 /// A loop with products.
@@ -113,12 +114,14 @@ private:
   void consider(Op &loop);
   /// Why the loop's operands cannot be staged, or null.
   [[nodiscard]] const char *judge(Candidate &candidate);
+  [[nodiscard]] const char *judgeAsItIs(Candidate &candidate);
+  [[nodiscard]] bool readsMnMajor(Candidate &candidate) const;
   [[nodiscard]] const char *judgeAwaited(Candidate &candidate);
   [[nodiscard]] const GroupProduct *productOf(const Op &dot) const {
     return facts_.findGroupProduct(dot.operand(0)->type().dtype(), dot.operand(1)->type().dtype(),
                                    dot.result()->type().dtype(), dot.has(attr::precision));
   }
-  [[nodiscard]] static bool canBeRead(Type tile);
+  [[nodiscard]] bool transposes(const Candidate &candidate) const;
   [[nodiscard]] bool hasProduct(const StagedDot &staged) const;
   [[nodiscard]] bool isUnsure(const Value &number) const;
   [[nodiscard]] bool isWalkedAlone(const Candidate &candidate);
@@ -186,12 +189,6 @@ Op *loadOf(Value *operand, bool &isTransposed) {
   return load && readsTile(*load) && load->result()->hasOneUse() ? load : nullptr;
 }
 
-/// Bytes of a box along its innermost dimension.
-int64_t swizzleOf(Type tile) {
-  const int64_t bytes = tile.shape()[1] * int64_t(dtypeBytes(tile.dtype()));
-  return std::min(kMostSwizzleBytes, bytes & -bytes);
-}
-
 /// Whether a product is added to the tile that the loop carries, and that is all there is to both.
 bool isSum(const Op &dot, Block &body) {
   const Value *sum = dot.operand(2);
@@ -247,6 +244,30 @@ void LoadStager::consider(Op &loop) {
 }
 
 const char *LoadStager::judge(Candidate &candidate) {
+  if (Candidate other = candidate; readsMnMajor(other) && !judgeAsItIs(other)) {
+    candidate = std::move(other);
+    return nullptr;
+  }
+  return judgeAsItIs(candidate);
+}
+
+/// Has the groups read first operands into registers that they multiply only K-major from shared
+/// memory: nobody has to transpose those. One group alone would wait for what it reads.
+bool LoadStager::readsMnMajor(Candidate &candidate) const {
+  bool reads = false;
+  for (StagedDot &staged : candidate.dots) {
+    const GroupProduct *product = productOf(*staged.dot);
+    if (!product || !product->fromRegisters || !staged.isTransposed(0, *product) ||
+        !canBeRead(staged.loads[0]->result()->type()) || gathersRows(*staged.loads[0]) ||
+        staged.rows(0) % (2 * facts_.groupRows) != 0)
+      continue;
+    staged.loads[0] = nullptr;
+    reads = true;
+  }
+  return reads;
+}
+
+const char *LoadStager::judgeAsItIs(Candidate &candidate) {
   candidate.isAwaited = llvm::any_of(candidate.dots, [&](const StagedDot &staged) {
     return !staged.loads[0] || !isSum(*staged.dot, candidate.loop->body());
   });
@@ -308,21 +329,11 @@ const char *LoadStager::judgeAwaited(Candidate &candidate) {
   return nullptr;
 }
 
-/// Whether such a tile can come by TMA for the groups to read it: rows of whole words, in groups of
-/// as many as the swizzle has, which warps copy where TMA does not.
-bool LoadStager::canBeRead(Type tile) {
-  return tile.isTile() && tile.rank() == 2 && swizzleOf(tile) >= kFewestSwizzleBytes &&
-         tile.shape()[0] <= kMostBoxRows && tile.shape()[0] % kSwizzleRows == 0 &&
-         tile.elements() % TargetFacts::kHelperThreads == 0;
-}
-
 /// Whether there is an instruction for the types and sizes of a product, and its operands are
 /// boxes.
 bool LoadStager::hasProduct(const StagedDot &staged) const {
   const GroupProduct *product = productOf(*staged.dot);
-  const bool isMnMajor = staged.isMnMajor[0] || staged.isMnMajor[1];
-  if (!product || (isMnMajor && !product->takesMnMajor) ||
-      (!staged.loads[0] && !product->fromRegisters))
+  if (!product || (!staged.loads[0] && !product->fromRegisters))
     return false;
   for (unsigned i : {0u, 1u}) {
     const int64_t rows = staged.rows(i);
@@ -333,10 +344,18 @@ bool LoadStager::hasProduct(const StagedDot &staged) const {
     if (!staged.loads[i])
       continue;
     const Type tile = staged.loads[i]->result()->type();
-    if (swizzleOf(tile) < kFewestSwizzleBytes || tile.shape()[0] > kMostBoxRows)
+    if (swizzleOf(tile) < kFewestSwizzleBytes || tile.shape()[0] > kMostBoxRows ||
+        (staged.isTransposed(i, *product) && !canBeTransposed(*staged.loads[i])))
       return false;
   }
   return true;
+}
+
+bool LoadStager::transposes(const Candidate &candidate) const {
+  return llvm::any_of(candidate.dots, [&](const StagedDot &staged) {
+    const GroupProduct &product = *productOf(*staged.dot);
+    return staged.isTransposed(0, product) || staged.isTransposed(1, product);
+  });
 }
 
 /// Whether a number is not sure to be the same whoever computes it, whenever in the launch: it has
@@ -609,9 +628,13 @@ int64_t storedBytes(const Value *tile) {
 /// the threads that store them.
 int64_t LoadStager::outputBytes(const Candidate &candidate) {
   int64_t most = 0;
-  for (Value *result : candidate.loop->results())
-    if (const Type type = result->type(); type.isTile() && type.rank() == 2)
-      most = std::max(most, paddedTileBytes(type.shape(), storedBytes(result)));
+  for (Value *result : candidate.loop->results()) {
+    // What is stored may be the sum of swapped operands, transposed.
+    const bool isTransposed = result->hasOneUse() && result->uses()[0].user->is(OpKind::Trans);
+    const Type type = isTransposed ? result->uses()[0].user->result()->type() : result->type();
+    if (type.isTile() && type.rank() == 2)
+      most = std::max(most, paddedSumBytes(type, storedBytes(result)));
+  }
   return most;
 }
 
@@ -648,6 +671,15 @@ void LoadStager::refuseGathers() {
                                           "before the loop, beside which no rows are picked");
     return isRefused;
   });
+  // The warps that transpose tiles would be those that gather rows.
+  if (llvm::any_of(candidates_, [](const Candidate &candidate) { return candidate.gathers(); }))
+    llvm::erase_if(candidates_, [&](const Candidate &candidate) {
+      const bool isRefused = transposes(candidate);
+      if (isRefused)
+        refuse(*candidate.dots.front().dot, "its tiles have to be transposed, and its space "
+                                            "gathers rows");
+      return isRefused;
+    });
 }
 
 bool LoadStager::run() {
@@ -657,7 +689,7 @@ bool LoadStager::run() {
   if (candidates_.empty())
     return false;
   StagedPlan plan;
-  llvm::SmallVector<int64_t, 2> gathered;
+  CopiedTiles copied;
   llvm::SmallPtrSet<const Value *, 2> residents;
   const int64_t groups = groupsOf(candidates_[0]);
   for (const Candidate &candidate : candidates_) {
@@ -669,17 +701,18 @@ bool LoadStager::run() {
     for (const Op *load : candidate.loads()) {
       stage.addBox(load->result()->type());
       if (gathersRows(*load))
-        gathered.push_back(load->result()->type().shape()[0]);
+        copied.gathered.push_back(load->result()->type().shape()[0]);
     }
     for (const Op *load : candidate.scalars)
       stage.addScalars(load->result()->type());
+    copied.areTransposed |= transposes(candidate);
     plan.stage.unite(stage);
     plan.output = std::max(plan.output, outputBytes(candidate));
     for (const StagedDot &staged : candidate.dots)
       if (isResident(candidate, staged) && residents.insert(staged.dot->operand(0)).second)
         plan.addResident(staged.dot->operand(0)->type());
   }
-  plan.controlEnd = StagedControl(controlBegin(space_), kMostStages, groups, gathered).end;
+  plan.controlEnd = StagedControl(controlBegin(space_), kMostStages, groups, copied).end;
   const int64_t stages = std::min(kMostStages, plan.stagesIn(sharedRoom(facts_)));
   if (stages < kFewestStages) {
     refuse(*candidates_[0].dots.front().dot, "two stages do not fit in shared memory");
@@ -703,6 +736,9 @@ bool LoadStager::run() {
     candidate.loop->set(attr::stages, stages);
     for (const StagedDot &staged : candidate.dots) {
       staged.dot->set(attr::warpgroups, groups);
+      for (const unsigned i : {0u, 1u})
+        if (staged.isTransposed(i, *productOf(*staged.dot)))
+          staged.loads[i]->set(attr::transposed, true);
       if (candidate.isAwaited)
         staged.dot->set(attr::awaited, true);
       if (isResident(candidate, staged))

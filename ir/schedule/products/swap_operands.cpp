@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// swap-operands: computes (b a)^T for a b, where b is computed and a is loaded.
+// swap-operands: computes (b a)^T for a b, where b is computed and a is loaded, or where both are
+//   loaded and b is MN-major, of a type of which the instruction takes K-major tiles alone. Where
+//   a is MN-major as well, the larger of the two is multiplied from registers.
 //
 // Expects: inlined kernels, before stage-loads; facts of a machine whose warpgroups multiply.
 // Produces: the loop sums the transposed product, whose first operand is what the second was; the
 //   sum is transposed back behind the loop, where it only changes which element is called which.
 // Why: wgmma takes its first operand from registers, and its second one from shared memory alone
 //   (PTX ISA, "wgmma.mma_async"). Weights of 8 bits that are converted, or scaled, are as a rule
-//   the second operand: `dot(a[m, k], cast<bf16>(w[n, k]).T)`.
+//   the second operand: `dot(a[m, k], cast<bf16>(w[n, k]).T)`. In registers elements may come from
+//   a tile of either order: `dot<tf32>(a[m, k], w[k, n])`.
 // Leaves alone: sums that are more than sums of one product, and shapes that have no instruction
 //   the other way round.
 #include "ir/analysis/loop_positions.h"
@@ -40,6 +43,19 @@ bool isLoaded(const Value &operand) {
 bool isComputedIn(const Value &operand, const Block &body) {
   const Op *op = operand.definingOp();
   return op && op->parentBlock() == &body && !isLoaded(operand);
+}
+
+/// Whether the second of two operands that are loaded is MN-major, which the instruction takes from
+/// registers alone, and the first one is not or is smaller: pass stage-loads has it transposed. Two
+/// groups share the rows, so that one multiplies while the other reads.
+bool isMnMajorSecond(const Op &dot, const TargetFacts &facts) {
+  const Value &a = *dot.operand(0), &b = *dot.operand(1);
+  const llvm::ArrayRef<int64_t> shape = dot.result()->type().shape();
+  const GroupProduct *product = facts.findGroupProduct(
+      b.type().dtype(), a.type().dtype(), dot.result()->type().dtype(), dot.has(attr::precision));
+  return isLoaded(a) && isLoaded(b) && !isTranspose(*b.definingOp()) &&
+         (!isTranspose(*a.definingOp()) || shape[0] < shape[1]) && product &&
+         !product->takesMnMajor && shape[1] % (2 * facts.groupRows) == 0;
 }
 
 /// The only product of a loop, where it is added to a tile of the loop and that is all there is to
@@ -94,13 +110,15 @@ void swap(Op &loop, Op &dot) {
   loop.body().argument(carried + 1)->setType(type);
 
   builder.setInsertionPoint(&dot);
-  Op *const before = dot.operand(1)->definingOp();
+  const llvm::SmallVector<Op *, 2> before{dot.operand(0)->definingOp(),
+                                          dot.operand(1)->definingOp()};
   Value *first = transposed(builder, dot.operand(1)), *second = transposed(builder, dot.operand(0));
   dot.setOperand(0, first);
   dot.setOperand(1, second);
   dot.result()->setType(type);
-  if (!before->result()->hasUses())
-    before->erase();
+  for (Op *op : before)
+    if (!op->result()->hasUses())
+      op->erase();
 
   Value *sum = loop.result(carried);
   const llvm::SmallVector<Use, 2> uses(sum->uses());
@@ -120,11 +138,17 @@ bool swapOperands(Module &module, PassContext &context) {
     return changed;
   for (Op *loop : loopsOfSpaces(module)) {
     Op *dot = loop->is(OpKind::For) ? onlySum(*loop) : nullptr;
-    if (!dot || !isLoaded(*dot->operand(0)) || !isComputedIn(*dot->operand(1), loop->body()) ||
-        !isPossible(*dot, *context.facts))
+    if (!dot || !isLoaded(*dot->operand(0)) || !isPossible(*dot, *context.facts))
+      continue;
+    const bool isComputed = isComputedIn(*dot->operand(1), loop->body());
+    if (!isComputed && !isMnMajorSecond(*dot, *context.facts))
       continue;
     swap(*loop, *dot);
-    context.remark(*dot, "its operands are swapped: what is computed is multiplied from registers");
+    context.remark(*dot, isComputed
+                             ? "its operands are swapped: what is computed is multiplied from "
+                               "registers"
+                             : "its operands are swapped: the MN-major one is multiplied from "
+                               "registers");
     changed = true;
   }
   return changed;

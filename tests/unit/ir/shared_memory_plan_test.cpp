@@ -23,18 +23,21 @@ protected:
 };
 
 TEST_F(SharedMemoryPlanTest, BarriersAndTablesDoNotOverlap) {
-  const StagedControl control(8, 4, 2, {48, 128});
+  CopiedTiles copied;
+  copied.gathered = {48, 128};
+  copied.areTransposed = true;
+  const StagedControl control(8, 4, 2, copied);
   struct Part {
     int64_t offset, bytes;
   };
   std::vector<Part> parts = {
-      {control.full, 32},        {control.empty, 32},      {control.failed, 4},
-      {control.ready, 8},        {control.received, 8},    {control.added, 8},
-      {control.reusable, 8},     {control.bodies, 32},     {control.bodiesFull, 32},
-      {control.bodiesEmpty, 32}, {control.tables[0], 256}, {control.tables[1], 512},
-      {control.unitFull, 64},    {control.unitEmpty, 64},  {control.stored, 8},
-      {control.drained, 16},     {control.ended, 8},       {control.arrived, 8},
-      {control.taken, 8}};
+      {control.full, 32},       {control.empty, 32},       {control.loaded, 32},
+      {control.failed, 4},      {control.ready, 8},        {control.received, 8},
+      {control.added, 8},       {control.reusable, 8},     {control.bodies, 32},
+      {control.bodiesFull, 32}, {control.bodiesEmpty, 32}, {control.tables[0], 256},
+      {control.tables[1], 512}, {control.unitFull, 64},    {control.unitEmpty, 64},
+      {control.stored, 8},      {control.drained, 16},     {control.ended, 8},
+      {control.arrived, 8},     {control.taken, 8}};
   std::ranges::sort(parts, {}, &Part::offset);
   int64_t end = control.begin;
   for (const Part &part : parts) {
