@@ -222,7 +222,16 @@ public:
   TExpr *tileArg(const CallSite &site);
   /// check_scans.cpp
   const Symbol *functionGiven(const ast::Expr *e);
-  bool scannedTiles(llvm::ArrayRef<const ast::Expr *> given, llvm::SmallVectorImpl<TExpr *> &tiles);
+  bool scannedTiles(const CallSite &site, llvm::ArrayRef<const ast::Expr *> given,
+                    llvm::SmallVectorImpl<TExpr *> &tiles);
+  /// The tiles that a scan or reduction is of, and where its function stands; null when reported.
+  const ast::Expr *tilesToJoin(const CallSite &site, llvm::SmallVectorImpl<TExpr *> &tiles);
+  const Symbol *joinerNamed(const ast::Expr *function, llvm::ArrayRef<TExpr *> tiles);
+  /// The instance that joins two groups of values of these types; null when reported.
+  FnInstance *joinerOf(const Symbol &symbol, const ast::Expr *function,
+                       llvm::ArrayRef<TExpr *> tiles, llvm::ArrayRef<Type> halves);
+  TExpr *joined(const CallSite &site, FnInstance *callee, llvm::ArrayRef<TExpr *> tiles,
+                unsigned axis);
   TExpr *withBitsFor(TExpr *literal, DType wanted);
   TExpr *mathCall(const CallSite &site, ElementwiseOp op, ElementTypes types);
   TExpr *reduction(const CallSite &site, BuiltinId id);

@@ -428,7 +428,7 @@ Value *Lowering::gather(const TExpr &expr) {
 
 Lowering::Values Lowering::call(const TExpr &expr) {
   if (!expr.ints.empty())
-    return scanBy(expr);
+    return expr.steps.empty() ? scanBy(expr) : reduceBy(expr);
   Values operands;
   for (const TExpr *operand : expr.operands)
     appendParts(operand->type, lower(*operand), operands);

@@ -209,6 +209,12 @@ private:
   Values callOf(const sema::FnInstance &callee, llvm::ArrayRef<Value *> operands);
   /// lower_scans.cpp: those along an axis.
   Values scanBy(const TExpr &expr);
+  /// Those that are left of an axis.
+  Values reduceBy(const TExpr &expr);
+  /// i32, of a shape: position times a factor, plus an offset, along an axis.
+  Value *placesAlong(llvm::ArrayRef<int64_t> shape, size_t axis, int64_t factor, int64_t offset);
+  /// A tile without an axis of size 1.
+  Value *withoutAxis(Value *tile, size_t axis);
 
   // lower_regions.cpp
   RangeParts range(const TExpr &expr) { return lower(expr).range; }

@@ -96,6 +96,7 @@ struct TExpr {
   AtomicKind atomic = AtomicKind::Add;
   AtomicOrder atomicOrder = AtomicOrder::Relaxed;
   FnInstance *callee = nullptr;
+  llvm::SmallVector<FnInstance *, 0> steps;
   llvm::SmallVector<IndexItem, 0> indices;
   llvm::SmallVector<int64_t, 0> ints;
   TExpr *signal = nullptr;

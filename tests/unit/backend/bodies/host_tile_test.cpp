@@ -161,6 +161,70 @@ TEST(HostTile, TakesElementsByTheirPositions) {
   runBoth(text.single(), 1, tensors);
 }
 
+// What a reduction by a function of two values is: neighbours are joined, of an odd number the last
+// stays.
+TEST(HostTile, NeighboursAreJoinedUntilOneIsLeft) {
+  constexpr int64_t kRows = 4, kLength = 21;
+  KernelText text;
+  text.param("a", "in", DType::F32, {kRows, kLength})
+      .param("p", "in", DType::I32, {kRows, kLength});
+  text.param("t", "out", DType::F32, {kRows}).param("u", "out", DType::I32, {kRows});
+  text.line("%x = load %a : " + shapeText({kRows, kLength}, DType::F32));
+  text.line("%q = load %p : " + shapeText({kRows, kLength}, DType::I32));
+  std::string value = "%x", place = "%q";
+  for (int64_t length = kLength; length > 1; length = (length + 1) / 2) {
+    const int64_t half = (length + 1) / 2;
+    const std::string n = std::to_string(length);
+    const auto tile = [&](DType type) { return " : " + shapeText({kRows, half}, type); };
+    const std::string line = " : " + shapeText({half}, DType::I32);
+    const auto splat = [&](const std::string &name, int64_t number, const std::string &type) {
+      text.line("%c" + name + n + " = const {value = " + std::to_string(number) + "} : i32");
+      text.line("%" + name + n + " = tile.splat %c" + name + n + type);
+    };
+    const auto places = [&](const std::string &name, const std::string &from) {
+      text.line("%r" + name + n + " = tile.reshape " + from + " : " +
+                shapeText({1, half}, DType::I32));
+      text.line("%" + name + n + " = tile.broadcast %r" + name + n + tile(DType::I32));
+    };
+    const auto take = [&](const std::string &name, const std::string &from, const std::string &at,
+                          DType type) {
+      text.line("%" + name + n + " = tile.take " + from + ", %" + at + n + " {axis = 1}" +
+                tile(type));
+    };
+    splat("two", 2, line);
+    splat("one", 1, line);
+    text.line("%i" + n + " = tile.iota" + line);
+    text.line("%e" + n + " = mul %i" + n + ", %two" + n + line);
+    text.line("%f" + n + " = add %e" + n + ", %one" + n + line);
+    places("first", "%e" + n);
+    places("second", "%f" + n);
+    take("v", value, "first", DType::F32);
+    take("w", value, "second", DType::F32);
+    take("g", place, "first", DType::I32);
+    take("h", place, "second", DType::I32);
+    splat("end", length, tile(DType::I32));
+    text.line("%is" + n + " = cmp %second" + n + ", %end" + n + " {pred = \"lt\"}" +
+              tile(DType::Bool));
+    text.line("%gt" + n + " = cmp %w" + n + ", %v" + n + " {pred = \"gt\"}" + tile(DType::Bool));
+    text.line("%do" + n + " = and %is" + n + ", %gt" + n + tile(DType::Bool));
+    text.line("%nv" + n + " = select %do" + n + ", %w" + n + ", %v" + n + tile(DType::F32));
+    text.line("%np" + n + " = select %do" + n + ", %h" + n + ", %g" + n + tile(DType::I32));
+    value = "%nv" + n;
+    place = "%np" + n;
+  }
+  text.line("%y = tile.reshape " + value + " : " + shapeText({kRows}, DType::F32));
+  text.line("%z = tile.reshape " + place + " : " + shapeText({kRows}, DType::I32));
+  text.line("store %y, %t").line("store %z, %u");
+  const auto got = runBoth(text.single(), 1,
+                           {random(DType::F32, {kRows, kLength}, 14),
+                            filled(DType::I32, {kRows, kLength}, 1,
+                                   [](int64_t element) { return double(element % kLength); }),
+                            zeros(DType::F32, {kRows}), zeros(DType::I32, {kRows})},
+                           0);
+  for (int64_t row = 0; row < kRows; ++row)
+    EXPECT_EQ(got[2].at(row), got[0].at(row * kLength + int64_t(got[3].at(row))));
+}
+
 TEST(HostTile, SplatAndIotaNeedNoMemory) {
   KernelText text;
   text.param("t", "out", DType::F32, {8, 32}).param("u", "out", DType::I64, {24});
