@@ -277,18 +277,6 @@ Value *Lowering::broadcast(const TExpr &expr) {
   return tile->type() == to ? tile : builder_.value(OpKind::Broadcast, {tile}, to);
 }
 
-Value *Lowering::dot(const TExpr &expr, Value *accumulator) {
-  Value *a = value(*expr.operands[0]);
-  Value *b = value(*expr.operands[1]);
-  const Type type = typeOf(expr.type);
-  if (!accumulator)
-    accumulator = zero(type);
-  Value *sum = builder_.value(OpKind::Dot, {a, b, accumulator}, type);
-  if (!expr.ints.empty())
-    sum->definingOp()->set(attr::precision, std::string("tf32"));
-  return sum;
-}
-
 Value *Lowering::reduce(const TExpr &expr, OpKind kind, llvm::StringRef name) {
   Value *tile = value(*expr.operands[0]);
   int64_t axis = 0;

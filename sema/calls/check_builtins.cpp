@@ -609,30 +609,38 @@ TExpr *Checker::callDot(const CallSite &site) {
         .note(b->range, diag::note_has_type, typeText(b->type));
     return error(site.range);
   };
-  if (a->type->rank() == 3 && b->type->rank() == 3) {
-    report(site.range, diag::dot_shape_mismatch, shapeText(a->type->shape),
-           shapeText(b->type->shape))
-        .note(site.range, diag::note_dtile_form,
-              "of stacks of matrices each product is one of its own: a space or loop over single "
-              "positions, as in `over (b in 0..B, m in M by BM, n in N by BN)`, with "
-              "`dot(x[b, m, k], y[b, k, n])`");
+  // Matrices, or as many of both in stacks.
+  const auto isOf = [](Type type) { return type->rank() == 2 || type->rank() == 3; };
+  const llvm::ArrayRef<int64_t> rows = a->type->shape, columns = b->type->shape;
+  const bool areStacks = rows.size() == 3 && columns.size() == 3;
+  if (!isOf(a->type) || rows.size() != columns.size() || (areStacks && rows[0] != columns[0])) {
+    auto message =
+        report(site.range, diag::dot_shape_mismatch, shapeText(rows), shapeText(columns));
+    message.note(a->range, diag::note_has_type, typeText(a->type))
+        .note(b->range, diag::note_has_type, typeText(b->type));
+    if (rows.size() > 2 || columns.size() > 2)
+      message.note(site.range, diag::note_dtile_form,
+                   "of stacks of matrices, [B, M, K] and [B, K, N], it gives [B, M, N]; "
+                   "`x[None, :, :]` is a stack of one");
     return error(site.range);
   }
-  if (a->type->rank() != 2 || b->type->rank() != 2)
-    return refuse(diag::dot_shape_mismatch, shapeText(a->type->shape), shapeText(b->type->shape));
-  if (a->type->shape[1] == b->type->shape[1] && a->type->shape[1] != b->type->shape[0]) {
+  const int64_t inner = rows.back(), outer = columns[columns.size() - 2];
+  if (inner == columns.back() && inner != outer) {
     // The second operand has its rows where its columns belong.
+    const std::string text = ctx.sources.text(b->range).str();
     const SourceLoc end = b->range.end;
-    report(site.range, diag::dot_shape_mismatch, shapeText(a->type->shape),
-           shapeText(b->type->shape))
-        .note(a->range, diag::note_has_type, typeText(a->type))
-        .note(b->range, diag::note_has_type, typeText(b->type))
-        .note(b->range, diag::note_did_you_mean, (ctx.sources.text(b->range) + ".T").str())
-        .fix({end, end}, ".T");
+    auto message =
+        report(site.range, diag::dot_shape_mismatch, shapeText(rows), shapeText(columns));
+    message.note(a->range, diag::note_has_type, typeText(a->type))
+        .note(b->range, diag::note_has_type, typeText(b->type));
+    if (areStacks)
+      message.note(b->range, diag::note_did_you_mean, "permute(" + text + ", 0, 2, 1)");
+    else
+      message.note(b->range, diag::note_did_you_mean, text + ".T").fix({end, end}, ".T");
     return error(site.range);
   }
-  if (a->type->shape[1] != b->type->shape[0])
-    return refuse(diag::dot_shape_mismatch, shapeText(a->type->shape), shapeText(b->type->shape));
+  if (inner != outer)
+    return refuse(diag::dot_shape_mismatch, shapeText(rows), shapeText(columns));
   const DType left = a->type->dtype;
   const DType right = b->type->dtype;
   const bool bothF8 =
@@ -656,7 +664,9 @@ TExpr *Checker::callDot(const CallSite &site) {
   llvm::SmallVector<int64_t, 1> ints;
   if (*isTf32)
     ints.push_back(kTf32Bits);
-  const Type type = valueType(result, {a->type->shape[0], b->type->shape[1]}, site.range);
+  llvm::SmallVector<int64_t, 3> shape(rows);
+  shape.back() = columns.back();
+  const Type type = valueType(result, shape, site.range);
   return type->kind == TypeKind::Error ? error(site.range)
                                        : builtin(BuiltinId::Dot, {a, b}, type, site.range, ints);
 }

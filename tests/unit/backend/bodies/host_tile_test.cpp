@@ -225,6 +225,42 @@ TEST(HostTile, NeighboursAreJoinedUntilOneIsLeft) {
     EXPECT_EQ(got[2].at(row), got[0].at(row * kLength + int64_t(got[3].at(row))));
 }
 
+// What `dot` of two stacks of matrices is.
+TEST(HostTile, StacksOfMatricesAreMultipliedOneByOne) {
+  KernelText text;
+  text.param("a", "in", DType::F32, {3, 16, 8}).param("b", "in", DType::F32, {3, 8, 16});
+  text.param("t", "out", DType::F32, {3, 16, 16});
+  text.line("%x = load %a : tile<3x16x8xf32>").line("%y = load %b : tile<3x8x16xf32>");
+  text.line("%c = const {value = 0.5} : f32").line("%h = tile.splat %c : tile<3x16x16xf32>");
+  for (int i : {0, 1, 3})
+    text.line("%c" + std::to_string(i) + " = const {value = " + std::to_string(i) + "} : index");
+  text.line("%r = for %c0, %c3, %c1, %h : tile<3x16x16xf32> (%i: index, %s: tile<3x16x16xf32>) {");
+  text.line("%n = cast %i : i32");
+  const auto matrix = [&](const std::string &name, const std::string &from, const char *sizes) {
+    const std::string alone = std::string(" : tile<1x") + sizes;
+    text.line("%i" + name + " = tile.splat %n" + alone + "xi32>");
+    text.line("%k" + name + " = tile.take " + from + ", %i" + name + " {axis = 0}" + alone +
+              "xf32>");
+    text.line("%m" + name + " = tile.reshape %k" + name + " : tile<" + sizes + "xf32>");
+  };
+  matrix("a", "%x", "16x8");
+  matrix("b", "%y", "8x16");
+  matrix("s", "%s", "16x16");
+  text.line("%d = tile.dot %ma, %mb, %ms : tile<16x16xf32>");
+  text.line("%d1 = tile.reshape %d : tile<1x16x16xf32>");
+  text.line("%d3 = tile.broadcast %d1 : tile<3x16x16xf32>");
+  text.line("%e = tile.iota : tile<3xi32>").line("%e1 = tile.reshape %e : tile<3x1x1xi32>");
+  text.line("%e3 = tile.broadcast %e1 : tile<3x16x16xi32>");
+  text.line("%n3 = tile.splat %n : tile<3x16x16xi32>");
+  text.line("%it = cmp %e3, %n3 {pred = \"eq\"} : tile<3x16x16xbool>");
+  text.line("%w = select %it, %d3, %s : tile<3x16x16xf32>").line("yield %w").line("}");
+  text.line("store %r, %t");
+  runBoth(text.single(), 1,
+          {random(DType::F32, {3, 16, 8}, 15), random(DType::F32, {3, 8, 16}, 16),
+           zeros(DType::F32, {3, 16, 16})},
+          1e-5);
+}
+
 TEST(HostTile, SplatAndIotaNeedNoMemory) {
   KernelText text;
   text.param("t", "out", DType::F32, {8, 32}).param("u", "out", DType::I64, {24});
