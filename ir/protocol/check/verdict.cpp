@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Verdicts in words: a line and what it rests on, and a warning for each thing that is not known.
+#include "ir/analysis/dependence.h"
 #include "ir/protocol/check/check_protocol.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -8,6 +9,7 @@
 namespace dtile::protocol {
 
 using ir::Op;
+using ir::OpKind;
 
 namespace {
 
@@ -45,6 +47,25 @@ std::string leftOut(const Verdict &verdict) {
 }
 
 SourceRange placeOf(const Op &op) { return {op.loc(), op.loc()}; }
+
+/// A wait of the same bodies that asks one cell for more in each turn of a loop; null where there
+/// is none. A proof follows waits for all notifies of a cell.
+const Op *risingWait(const Op &op) {
+  Op *space = const_cast<Op &>(op).enclosing(OpKind::Space);
+  const Op *found = nullptr;
+  if (space)
+    ir::walk(*space, [&](Op &wait) {
+      Op *loop =
+          wait.is(OpKind::Wait) && wait.numOperands() > 1 ? wait.enclosing(OpKind::For) : nullptr;
+      if (!loop || found)
+        return;
+      const ir::Value *turn = loop->body().arguments().front();
+      const auto isTurn = [&](const ir::Value &value) { return &value == turn; };
+      if (ir::dependsOn(wait.operand(1), isTurn) && !ir::dependsOn(wait.operand(0), isTurn))
+        found = &wait;
+    });
+  return found;
+}
 
 } // namespace
 
@@ -147,6 +168,14 @@ void reportVerdict(Diagnostics &diagnostics, const Verdict &verdict) {
       builder.note(placeOf(*unproved.op), diag::note_protocol,
                    "where callers see to that, say `requires " + unproved.clause +
                        ";` at the head of the kernel");
+    for (const Op *op : {unproved.op, unproved.other})
+      if (const Op *wait = op ? risingWait(*op) : nullptr) {
+        builder.note(
+            placeOf(*wait), diag::note_protocol,
+            "what is proved of a wait is that all notifies of its cell have come, and this "
+            "count rises: with a cell for each turn, as in `wait(s[i])`, it needs no count");
+        break;
+      }
   }
   for (const Undecided &undecided : verdict.undecided)
     diagnostics.report(placeOf(*undecided.op), diag::not_decided, undecided.text);
