@@ -130,6 +130,20 @@ TEST_F(PolynomialTest, OneSubstitutionIsForManyPolynomials) {
   EXPECT_EQ(twice.of(polys.rem(s, n(3))), polys.rem(s, n(3)));
 }
 
+TEST_F(PolynomialTest, LastBitsThatAreADigitAreTurned) {
+  const Polynomial digit = Polynomial::atom(polys.fresh(n(4)));
+  const auto turned = [&](const Polynomial &x, int64_t mask) {
+    return polys.bits(OpKind::Xor, x, n(mask));
+  };
+  EXPECT_EQ(turned(n(4) * rank + digit, 3), n(4) * rank + n(3) - digit);
+  EXPECT_EQ(turned(n(6) * rank + n(5), 1), n(6) * rank + n(4));
+  EXPECT_EQ(turned(turned(n(4) * rank + digit, 3), 3), n(4) * rank + digit);
+  // These may have any bits.
+  for (const Polynomial &x : {rank, n(4) * rank + hop, n(2) * rank + digit})
+    EXPECT_TRUE(polys.mentionsBits(turned(x, 3)));
+  EXPECT_TRUE(polys.mentionsBits(turned(n(4) * rank + digit, 2)));
+}
+
 TEST_F(PolynomialTest, ChoicesAndBitsAreSeenInsideOfAtoms) {
   const Polynomial least = polys.div(polys.minMax(Polynomials::AtomKind::Min, hop, s), n(3));
   const Polynomial partner = polys.rem(polys.bits(OpKind::Xor, rank, hop), s);
