@@ -25,7 +25,7 @@ WORDS = [
      "proved for all numbers of ranks and all sizes, under what it assumes"),
     ("proved for all W and all sizes", "proved for all numbers of ranks and all sizes"),
     ("checked", "checked by runs, not proved"),
-    ("undecided", "undecided: it rests on data, or on ranks or sizes that runs leave out"),
+    ("undecided", "undecided: the result depends on data, or some ranks or sizes were not run"),
 ]
 
 
@@ -144,7 +144,7 @@ def section(kernel):
 def page(path, about, kernels):
     """What stands between the markers of a page."""
     lines = [prose(about), "", f"The program is [{path}](../../{path}), with its tests. Scratch "
-             "objects and signals, which callers do not pass, are left out here.", ""]
+             "objects and signals, which callers do not pass, are omitted below.", ""]
     for kernel in kernels:
         lines += section(kernel)
     return "\n".join(lines[:-1])
