@@ -138,7 +138,7 @@ bool RaceDetector::explainByNotify(Finding &finding, const Record &early, const 
   return true;
 }
 
-/// A notify that comes behind the early access, and goes to a rank that has nothing of it.
+/// A notify that comes after the early access, and goes to a rank that has nothing of it.
 bool RaceDetector::explainByOtherNotify(Finding &finding, const Record &early, const Record &late) {
   const int reader = names_[late.body].rank;
   for (const SentNotify &sent : sent_)

@@ -254,7 +254,7 @@ std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks
   std::vector<int64_t> values{3, 0};
   if (symbol.dim->is(OpKind::ScalarParam)) {
     // Mostly they name a rank, or one of something of which there are as many, or count these; what
-    // comes behind is neither, nor is what comes before.
+    // comes after is neither, nor is what comes before.
     values = {0, std::min(1, ranks - 1), ranks - 1};
     if (!isQuick)
       values.insert(values.end(), {int64_t(ranks), int64_t(ranks) + 1, -1, -2});

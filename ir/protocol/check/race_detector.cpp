@@ -100,7 +100,7 @@ void RaceDetector::bodyStarts(const BodyId &id) {
   bodies_[id.number] = std::move(body);
 }
 
-/// Finds which spaces start behind the end of another: `when all`, and bodies that run one by one.
+/// Finds which spaces start after the end of another: `when all`, and bodies that run one by one.
 void RaceDetector::learnSpaces(const Op &kernel) {
   if (!learnt_.insert(&kernel).second)
     return;
@@ -449,7 +449,7 @@ bool isSamePlace(const ViewVal &a, const ViewVal &b) {
 
 } // namespace
 
-/// Whether both are at once of one body, or one is at once and the other sent behind it.
+/// Whether both are at once of one body, or one is at once and the other sent after it.
 bool RaceDetector::isSameBody(const Record &record, const Record &access,
                               const Token *token) const {
   if (record.thread == access.thread)

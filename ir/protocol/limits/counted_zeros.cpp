@@ -141,7 +141,7 @@ private:
       add(CountedZeros::Kind::Reduced, dot, b, 1, 0);
   }
 
-  /// `view` is cut at index tiles that stand behind it and behind `value`.
+  /// `view` is cut at index tiles that stand after it and after `value`.
   void lookAtPlaces(Op &op, const Value *view, Value &value, bool isSum) {
     const auto first =
         unsigned(op.is(OpKind::AtomicScatter) && op.get(attr::kind) == "cas" ? 3 : 2);

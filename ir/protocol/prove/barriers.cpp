@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Barriers that all ranks come to in one order: they stand in one body, in it itself or in a loop
 // of it that goes round equally often on all ranks. So the k-th barrier of a rank is the k-th of
-// all, and what is before it on one rank comes before what is behind it on another.
+// all, and what is before it on one rank comes before what is after it on another.
 #include "ir/protocol/prove/prover.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -85,7 +85,7 @@ std::vector<Prover::Rounds> Prover::roundsOf(Op *first, Op *second) const {
     auto it = llvm::find_if(rounds, [&](const Rounds &one) { return one.loop == loop; });
     if (it == rounds.end())
       it = rounds.insert(rounds.end(), {.loop = loop, .isSameMet = false, .untilMet = 2});
-    // Behind the first in its round, or in front of the second in its own: one round later.
+    // After the first in its round, or in front of the second in its own: one round later.
     if (isBefore(first, barrier) || isBefore(barrier, second))
       it->untilMet = 1;
     it->isSameMet |= isBefore(first, barrier) && isBefore(barrier, second);

@@ -439,7 +439,7 @@ bool isOrdered(Op *first, bool firstIsAsync, Op *second) {
 bool isOverInIteration(Op *op, bool isAsync, Op *other) {
   if (!isAsync)
     return true;
-  // An await in the innermost loop around both, behind the op.
+  // An await in the innermost loop around both, after the op.
   Op *around = inCommonBlock(op, other).first->parentOp();
   bool isOver = false;
   forEachInBody(op, [&](Op &at) {
@@ -487,7 +487,7 @@ std::optional<unsigned> iterationsUntilOver(Op *transfer, Op *other) {
     return std::nullopt;
   std::optional<unsigned> least;
   for (Op &at : loop->body().ops()) {
-    // It stands in the loop itself, so each iteration runs it: one behind `other` has run in the
+    // It stands in the loop itself, so each iteration runs it: one after `other` has run in the
     // iteration before.
     if (!at.is(OpKind::Await))
       continue;

@@ -280,7 +280,7 @@ bool identifyRead(Scene &scene, const Facts &facts, Goal &goal) {
 }
 
 /// Parts that follow each other, of which the first begins at or before a position and the last
-/// ends behind it: one of them has the position. It is named, and is an unknown no more.
+/// ends after it: one of them has the position. It is named, and is an unknown no more.
 bool namePart(Scene &scene, Facts &facts, Goal &goal) {
   const Polynomial one(1);
   for (const auto &[position, first] : goal.members)

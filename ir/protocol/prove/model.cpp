@@ -264,7 +264,7 @@ std::optional<bool> boolConstant(Value *value) {
 } // namespace
 
 /// `c ? a : b` of bools, as the two things that it says: `a` where `c` holds, `b` where it does
-/// not. `a && b` and `a || b` are such, where `b` is only computed behind `a`.
+/// not. `a && b` and `a || b` are such, where `b` is only computed after `a`.
 Formula Scene::chosen(Value *condition, Value *first, Value *second, bool wanted,
                       Instance &instance) {
   std::vector<Formula> parts;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Happens-before paths: from an access (or a launch's begin) to a notify of its body, from the
 // notify to a wait for its cell, from the wait to an access (or a launch's end), perhaps through a
-// second notify and wait. A wait is for all notifies of the launch to a cell, so it is behind any
+// second notify and wait. A wait is for all notifies of the launch to a cell, so it is after any
 // of them.
 #include "ir/protocol/prove/prover.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Races: each two accesses to one object of which one writes touch different elements, or come one
-// behind the other. What peers do to a caller's memory lies between the beginning and the end of
+// after the other. What peers do to a caller's memory lies between the beginning and the end of
 // the kernel there. What the kernel's own memory is read for has been written.
 #include "ir/protocol/prove/prover.h"
 
@@ -123,7 +123,7 @@ bool Prover::proveCase(Pair &pair, const Facts &known) {
   if (!pair.hasOrderedLoops && (path(pair.first, pair.a, pair.regionA, pair.b) ||
                                 path(pair.second, pair.b, pair.regionB, pair.a)))
     return true;
-  // Of ranks that go through one loop, each iteration may come behind another one of the other
+  // Of ranks that go through one loop, each iteration may come after another one of the other
   // rank.
   const auto loops = iterationsOf(pair.a, pair.b);
   if (loops && !pair.hasOrderedLoops) {
@@ -164,7 +164,7 @@ bool Prover::proveCase(Pair &pair, const Facts &known) {
 }
 
 /// The waits before what the body has written at once at an element: a later access of the body to
-/// that element is behind them, too.
+/// that element is after them, too.
 std::vector<Tail> Prover::tailsOfWritten(Scene &scene, const Facts &facts, const Access &access,
                                          Instance &at, const Region &region,
                                          llvm::ArrayRef<Polynomial> point) {

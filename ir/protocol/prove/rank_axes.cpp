@@ -34,7 +34,7 @@ public:
     }
   }
 
-  /// The strides that divide each other, the smallest first, behind 1.
+  /// The strides that divide each other, the smallest first, after 1.
   [[nodiscard]] llvm::SmallVector<Polynomial, 3> chain() {
     // What divides another one has fewer factors, or a smaller constant.
     const auto size = [](const Polynomial &p) {

@@ -45,7 +45,7 @@ struct Measure {
   /// Of a number: the loop or space, and the dimension. Of a digit of the rank: its axis.
   Op *of = nullptr;
   unsigned dim = 0;
-  /// Of two waits with one number the one with the offset is behind.
+  /// Of two waits with one number the one with the offset is after.
   bool isBehind = false;
   /// What is compared.
   Value *compared = nullptr;
@@ -271,7 +271,7 @@ bool Cycles::assign(const std::vector<Op *> &waits, const Some &inside, Step ste
     return left.size() < inside.size() && findAmong(left, more - 1).empty();
   }
   for (const Measure &measure : measuresOf(waits[next], axes_)) {
-    // That one wait comes behind another tells nothing where numbers stay.
+    // That one wait comes after another tells nothing where numbers stay.
     if (step == Step::Weak && measure.isBehind)
       continue;
     measures[waits[next]] = measure;
@@ -322,7 +322,7 @@ std::vector<Op *> Cycles::find() {
 
 void Prover::proveWaits() {
   const BudgetShare share(budget_);
-  // Which waits a notify may come behind: those of its body, of spaces that end before, and, where
+  // Which waits a notify may come after: those of its body, of spaces that end before, and, where
   // few programs run a space, those of its other bodies.
   std::vector<Need> needs;
   for (Op *wait : waits_) {

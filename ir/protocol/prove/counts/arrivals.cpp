@@ -27,7 +27,7 @@ const Op *ownWait(Op &loop) {
   return nullptr;
 }
 
-/// Whether the iteration is behind that wait, and not only what has its token.
+/// Whether the iteration is after that wait, and not only what has its token.
 bool isAwaited(Op &loop, const Op *wait) {
   return wait && llvm::any_of(loop.body().ops(), [&](const Op &op) {
            return op.is(OpKind::Await) && llvm::is_contained(op.operands(), wait->result());
