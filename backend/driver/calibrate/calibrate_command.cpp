@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 /// Timings of each launch, of which the median counts.
 constexpr unsigned kTimings = 5;
-/// Nothing begins behind this part of the time.
+/// Nothing begins after this part of the time.
 constexpr double kLastBegin = 0.75;
 
 /// Ends the process where the measurements do not end in time.

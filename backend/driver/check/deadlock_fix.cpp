@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Waits that nothing ends: for more notifies than there are, and for one that comes behind them.
+// Waits that nothing ends: for more notifies than there are, and for one that comes after them.
 #include "backend/driver/check/edits.h"
 #include "backend/driver/check/fixes.h"
 
@@ -92,7 +92,7 @@ std::vector<FixIt> fixesFor(const SourceManager &sources, const ast::KernelDecl 
   const llvm::ArrayRef<ast::Arg> args = finder.call->args;
   const auto count =
       llvm::find_if(args, [](const ast::Arg &arg) { return arg.label.name == "count"; });
-  // What stands between the arguments, and behind the last one, is removed with it.
+  // What stands between the arguments, and after the last one, is removed with it.
   if (count == args.begin() || count == args.end() || count + 1 != args.end())
     return {};
   const SourceLoc end{finder.call->range.end.offset - 1};

@@ -100,7 +100,7 @@ std::vector<FixIt> fixesFor(const SourceManager &sources, const ast::KernelDecl 
       return {insertion(finder.store->range.begin, "await " + token + "; ")};
     return finder.read ? sema::readFix(sources, finder.read->range, token) : std::vector<FixIt>();
   }
-  // A transfer's token is used once: what awaits it behind the notify is the notify's now.
+  // A transfer's token is used once: what awaits it after the notify is the notify's now.
   if (!finder.call)
     return {};
   std::vector<FixIt> fixes = labelFix(sources, *finder.call, token);

@@ -55,7 +55,7 @@ std::vector<FixIt> fixesFor(const SourceManager &sources, const ast::KernelDecl 
   const std::string rank = sources.text(finder.rank->range).str();
   const bool isWord = llvm::all_of(rank, [](char c) { return llvm::isAlnum(c) || c == '_'; });
   const SourceLoc behind = wholeStatement(sources, finder.statement->range).end;
-  // A kernel's range ends behind its brace.
+  // A kernel's range ends after its brace.
   const SourceLoc brace{kernel.range.end.offset - 1};
   if (sources.text({brace, kernel.range.end}) != "}")
     return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reads of what nobody has written: behind the end of a source, and of a rank's own part.
+// Reads of what nobody has written: after the end of a source, and of a rank's own part.
 #include "backend/driver/check/edits.h"
 #include "backend/driver/check/fixes.h"
 

@@ -117,7 +117,7 @@ void GraphBuilder::add(const Event &event) {
     send(event, part, std::max<uint64_t>(uint64_t(event.bytes), 1)).isRead = true;
     return;
   case Event::Kind::Notify: {
-    // Behind a put of this body to the same rank it is part of it.
+    // After a put of this body to the same rank it is part of it.
     Message *behind = nullptr;
     for (const size_t sent : llvm::reverse(part.sends))
       if (messages_[sent].to == event.peer && !messages_[sent].isRead) {
@@ -207,7 +207,7 @@ std::vector<TraceNode> GraphBuilder::nodesOf(int64_t rank) {
     inOrder.emplace_back(std::get<0>(key), &group);
   llvm::stable_sort(inOrder,
                     [](const auto &a, const auto &b) { return a.second->start < b.second->start; });
-  // Which computation a message to itself comes behind.
+  // Which computation a message to itself comes after.
   std::map<size_t, uint64_t> doneBy;
   std::optional<uint64_t> before;
   for (const auto &[space, group] : inOrder) {

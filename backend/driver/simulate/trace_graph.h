@@ -2,7 +2,7 @@
 // What ranks compute, send and receive, and what each has to wait for: the graph of a launch that
 // was simulated, for simulators of other machines.
 //
-// A message is a put with the notify behind it, or a notify alone. What one rank reads at another
+// A message is a put with the notify after it, or a notify alone. What one rank reads at another
 // is a request and an answer. Bodies of a space that wait for the same messages and send to the
 // same ranks are one computation, as such simulators run one at a time; it takes their share of
 // the programs.

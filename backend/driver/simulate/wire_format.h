@@ -33,7 +33,7 @@ public:
     return inner.bytes_.empty() ? *this : bytes(field, inner.bytes_);
   }
   [[nodiscard]] llvm::StringRef text() const { return bytes_; }
-  /// Appends it to a file of messages, each behind its length.
+  /// Appends it to a file of messages, each after its length.
   void appendTo(std::string &file) const {
     WireMessage length;
     length.varint(bytes_.size());

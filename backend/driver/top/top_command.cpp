@@ -82,7 +82,7 @@ void watch(const Options &options) {
     printOnce(options, jobs, earlier, out);
     for (const std::string &note : notes)
       out << note << '\n';
-    // Home, the text, and nothing behind it.
+    // Home, the text, and nothing after it.
     llvm::outs() << "\x1b[H\x1b[2J" << fitting(text);
     llvm::outs().flush();
     if (llvm::outs().has_error())

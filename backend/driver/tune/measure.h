@@ -119,7 +119,7 @@ private:
   std::string compile(Candidate &candidate);
   /// Sets `isWrong` where it runs, and its results are others than are expected.
   std::string check(Candidate &candidate, const Launch &launch, bool *isWrong = nullptr);
-  /// Nanoseconds of a launch; nothing, with the reason kept, where it fails. What is far behind the
+  /// Nanoseconds of a launch; nothing, with the reason kept, where it fails. What is far from the
   /// best is timed once. `seconds`: what one of its timings may take.
   std::optional<double> time(Candidate &candidate, const Launch &launch, double best,
                              double seconds);
