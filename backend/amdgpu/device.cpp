@@ -78,7 +78,7 @@ void AmdgpuDevice::makeKernel(llvm::Function &function, unsigned threads, unsign
   };
   function.setMetadata("reqd_work_group_size",
                        llvm::MDNode::get(context, {number(threads), number(1), number(1)}));
-  // Code object version 5: what ROCm 5.5 and all that came behind it load.
+  // Code object version 5: what ROCm 5.5 and all that came after it load.
   llvm::Module &module = *function.getParent();
   constexpr llvm::StringLiteral kVersion = "amdhsa_code_object_version";
   if (!module.getModuleFlag(kVersion))

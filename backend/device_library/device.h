@@ -86,7 +86,7 @@ void dtile_dev_print_end(const dtile_device_launch *launch, dtile_device_print *
 /* ---- Traces ---- */
 
 /* Of code that is compiled to be traced. All without a call, as prints are. */
-/* Nanoseconds of the device's clock, read between what stands before and behind the call. */
+/* Nanoseconds of the device's clock, read between what comes before and after the call. */
 int64_t dtile_dev_trace_now(void);
 /* Where a recorder of this program records; null where nothing is traced. */
 dtile_device_region *dtile_dev_trace_region(const dtile_device_launch *launch, int32_t recorder);
@@ -104,7 +104,7 @@ void *dtile_dev_peer(const dtile_device_launch *launch, void *data, int64_t rank
  * destination of a put and the source of a get are places of this rank's heap that stand for the
  * same of `rank`. Sources may change, and what was written may be read by this program, after
  * dtile_dev_sync. `buffer` is shared memory of the program, aligned to 128 bytes, that nothing else
- * uses from the meeting before to the meeting behind, or null: large copies go through it where the
+ * uses from the barrier before to the barrier after, or null: large copies go through it where the
  * machine has an engine for them. */
 void dtile_dev_copy(void *destination, const void *source, int32_t bytes, int64_t rows,
                     int64_t cols, int64_t destination_row, int64_t source_row,
@@ -152,7 +152,7 @@ int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cel
 int32_t dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
                              int64_t index, int64_t ended, int64_t count, int32_t distance,
                              int32_t site);
-/* 1 when the cell has them by now, else 0. Orders nothing: a wait behind it does. */
+/* 1 when the cell has them by now, else 0. Orders nothing: a wait after it does. */
 int32_t dtile_dev_poll(const dtile_device_cells *cells, int64_t index, int64_t ended, int64_t count,
                        int32_t distance);
 /* Remembers the largest count that waits of this launch have asked for. */

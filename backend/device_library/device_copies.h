@@ -112,7 +112,7 @@ typedef struct Shift {
   uint32_t bits;
 } Shift;
 
-// The 16 bytes that begin some bytes behind the first of two words.
+// The 16 bytes that begin some bytes after the first of two words.
 DTILE_INLINE Words4 shifted(Words4 low, Words4 high, Shift shift) {
   uint32_t x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
   for (int i = 0; i < 6; ++i)

@@ -219,7 +219,7 @@ double DTILE_MATH(pow)(double x, double y) {
 
 /* ---- Sines ---- */
 
-/* 2/pi, behind a word of zeros. */
+/* 2/pi, after a word of zeros. */
 static const u64 kTwoOverPi[22] = {
     0,
     0xa2f9836e4e441529ull,

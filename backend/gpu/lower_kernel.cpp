@@ -287,7 +287,7 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
     inner.CreateBr(after);
     inner.SetInsertPoint(after);
   }
-  // What bodies have sent and whose tokens they give to `when all` is complete behind it.
+  // What bodies have sent and whose tokens they give to `when all` is complete after it.
   if (space.body().terminator()->numOperands() > 0)
     inner.CreateCall(gpu_.call(DeviceCall::quiet), {kernel_.launch});
   if (isAwaited(space))
@@ -430,7 +430,7 @@ llvm::Value *BodyLowering::nextBody(const BodyRange &range) {
 void BodyLowering::setPositions(Op &space, const BodyRange &range, llvm::Value *linear) {
   llvm::SmallVector<llvm::Value *, 4> at =
       launch::positions(*this, b, space, kernel_.rank, linear, range.paired);
-  // Behind the positions are tokens, which are nothing here.
+  // After the positions are tokens, which are nothing here.
   for (auto [argument, position] : llvm::zip(space.body().arguments(), at))
     set(argument, {position});
 }

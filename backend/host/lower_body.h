@@ -92,7 +92,7 @@ private:
   void traceCopy(const ir::Op &op, llvm::Value *remote, llvm::Value *local);
   /// Before a notify, a wait or a barrier.
   void traceCells(const ir::Op &op, llvm::Value *cells, llvm::Value *count);
-  /// Behind these.
+  /// After these.
   void traceEnd();
   void lowerSend(ir::Op &op, Runtime call);
   void lowerGet(ir::Op &op);
@@ -125,7 +125,7 @@ private:
   llvm::Value *regionSlots_[2] = {};
   int64_t scratchUsed_ = 0;
   int64_t scratchBytes_ = 0;
-  /// Bytes behind the scratch memory: scalars on their way to another rank.
+  /// Bytes after the scratch memory: scalars on their way to another rank.
   int64_t parcels_ = 0;
   llvm::SmallVector<llvm::Instruction *> parcelAddresses_;
 };

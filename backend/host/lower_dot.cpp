@@ -335,7 +335,7 @@ void DotEmitter::multiply(llvm::Value *panelIndex, llvm::Value *firstRow, unsign
     b.CreateAlignedStore(sum, place, llvm::Align(sumBytes_));
 }
 
-/// The load behind a tile that is computed in place, past a transposition.
+/// The load from which a tile is computed in place, past a transposition.
 Value *behindTranspose(const TilePlan &plan, Value *tile, bool &transposed) {
   Op *op = tile->definingOp();
   if (!plan.isInlined(tile) || !op || !op->is(OpKind::Trans) || op->get(ir::attr::perm)[0] != 1)

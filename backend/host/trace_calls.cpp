@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls of bodies that are compiled to be traced: before and behind what leaves the body.
+// Calls of bodies that are compiled to be traced: before and after what leaves the body.
 #include "backend/host/lower_body.h"
 
 #include "backend/runtime/trace/trace_abi.h"

@@ -93,9 +93,9 @@ protected:
   /// Reports an op that this target cannot do, and gives its results some value, so that lowering
   /// can go on to its end.
   void giveUp(ir::Op &op, const llvm::Twine &why);
-  /// Emits a loop over [0, count) of i64 at the insertion point, which ends up behind it.
+  /// Emits a loop over [0, count) of i64 at the insertion point, which ends up after it.
   void loop(llvm::Value *count, llvm::StringRef name, llvm::function_ref<void(llvm::Value *)> body);
-  /// Emits `body` in a block that runs when `condition` holds; the insertion point ends up behind.
+  /// Emits `body` in a block that runs when `condition` holds; the insertion point ends up after.
   void when(llvm::Value *condition, llvm::StringRef name, llvm::function_ref<void()> body);
   /// A new block of the current function.
   [[nodiscard]] llvm::BasicBlock *block(const llvm::Twine &name);

@@ -14,7 +14,7 @@ bool isArithmetic(const llvm::Instruction &instruction) {
          !instruction.mayReadOrWriteMemory() && !instruction.mayHaveSideEffects();
 }
 
-/// Puts arithmetic behind everything else, in the order in which it is used.
+/// Puts arithmetic after everything else, in the order in which it is used.
 class Sinking {
 public:
   /// What nothing but the users use in this block, through each other, may be moved.
@@ -27,7 +27,7 @@ private:
 };
 
 Sinking::Sinking(llvm::BasicBlock &block, const llvm::DenseSet<const llvm::Instruction *> &users) {
-  // Users stand behind what they use.
+  // Users stand after what they use.
   for (llvm::Instruction &instruction : llvm::reverse(block)) {
     if (!isArithmetic(instruction))
       continue;
@@ -58,7 +58,7 @@ void Sinking::sinkOperands(llvm::Instruction &user, llvm::BasicBlock::iterator b
 
 namespace {
 
-/// To the users behind `last`.
+/// To the users after `last`.
 void sinkToUsers(llvm::BasicBlock &block, llvm::Instruction *last,
                  llvm::function_ref<bool(const llvm::Instruction &)> isUser) {
   llvm::SmallVector<llvm::Instruction *, 64> users;

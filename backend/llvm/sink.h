@@ -6,7 +6,7 @@
 
 namespace dtile::backend {
 
-/// Moves what the stores at the end of a block use, from the first behind `last` on, to right
+/// Moves what the stores at the end of a block use, from the first after `last` on, to right
 /// before each of them, as far as it is arithmetic of this block: tiles are computed op by op, each
 /// for all of its elements, and so many would not be left in registers. `last` may be null.
 void sinkToStores(llvm::BasicBlock &block, llvm::Instruction *last);

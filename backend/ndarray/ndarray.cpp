@@ -450,9 +450,8 @@ NDArray cast(const NDArray &array, DType dtype) {
 llvm::Expected<NDArray> bitcast(const NDArray &array, DType dtype) {
   const bool hasBool = array.dtype() == DType::Bool || dtype == DType::Bool;
   if (hasBool || dtypeBits(array.dtype()) != dtypeBits(dtype))
-    return llvm::createStringError(
-        "`bitcast` takes a number for another that has as many bits, not `" +
-        dtypeName(array.dtype()) + "` for `" + dtypeName(dtype) + "`");
+    return llvm::createStringError("`bitcast` needs two types of the same width, not `" +
+                                   dtypeName(array.dtype()) + "` and `" + dtypeName(dtype) + "`");
   NDArray out(dtype, array.shape());
   std::memcpy(out.data(), array.data(), size_t(out.elements()) * dtypeBytes(dtype));
   return out;

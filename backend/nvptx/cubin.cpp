@@ -18,7 +18,7 @@ using namespace llvm::ELF;
 constexpr llvm::StringLiteral kLeftOut[] = {".nv_debug_ptx_txt", ".nv_debug_line_sass",
                                             ".rela.nv_debug_line_sass"};
 
-/// What is behind a cut moves by a multiple of this, so that it stays as aligned as it was.
+/// What is after a cut moves by a multiple of this, so that it stays as aligned as it was.
 constexpr uint64_t kSectionAlignment = 128;
 
 struct Cut {

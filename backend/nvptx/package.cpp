@@ -63,7 +63,7 @@ public:
                           .tooLong = std::move(one.whyNot),
                           .stats = parseStats(one.made.messages)});
     }
-    // The driver wants a zero behind it.
+    // The driver wants a zero after it.
     text->push_back('\0');
     images.push_back({.format = DTILE_IMAGE_PTX, .bytes = std::move(*text)});
     return images;

@@ -61,7 +61,7 @@ typedef struct dtile_device_report {
 } dtile_device_report;
 
 /* What bodies of a rank print, on its way to the host: this, and a ring of `room` bytes (a power of
- * two) behind it, in host memory that the device can write. Records stand there one behind the
+ * two) after it, in host memory that the device can write. Records stand there one after the
  * other, each in one piece; a program takes room for one where there is some, and never waits.
  * Bytes that nothing stands in are zero. */
 typedef struct dtile_device_prints {
@@ -85,7 +85,7 @@ typedef enum dtile_device_print_state {
   DTILE_PRINT_GAP
 } dtile_device_print_state;
 
-/* A record: one value that a body prints. Behind this come the body's position (int64_t each), the
+/* A record: one value that a body prints. After this come the body's position (int64_t each), the
  * value's sizes (int64_t each), and those of its elements that are shown, in row-major order as
  * they stand in memory. Of a dimension with more than DTILE_PRINT_IN_FULL elements these are the
  * first and the last DTILE_PRINT_AT_ENDS. */
@@ -145,7 +145,7 @@ typedef struct dtile_device_region {
   uint32_t dropped, reserved;
 } dtile_device_region;
 
-/* What the programs of a rank record: behind this, DTILE_DEVICE_RECORDERS regions for each of
+/* What the programs of a rank record: after this, DTILE_DEVICE_RECORDERS regions for each of
  * `programs` programs, then their events. In device memory. */
 typedef struct dtile_device_trace {
   /* those with higher numbers record nothing */
@@ -224,7 +224,7 @@ typedef struct dtile_device_launch {
   uint64_t *partials;
   /* the same on all ranks and in all processes; graphs replay it, too */
   uint64_t kernel_id;
-  /* In teams of at most DTILE_DEVICE_NEAR_RANKS: how far behind this rank's heap each rank's
+  /* In teams of at most DTILE_DEVICE_NEAR_RANKS: how far after this rank's heap each rank's
    * begins, as team->peers says it, which takes several ways to memory. */
   int64_t shift[DTILE_DEVICE_NEAR_RANKS];
 } dtile_device_launch;

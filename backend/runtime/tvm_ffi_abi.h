@@ -63,7 +63,7 @@ struct Any {
 };
 static_assert(sizeof(Any) == 16);
 
-/// Bytes of TVMFFIObject, behind which a tensor object has its DLTensor.
+/// Bytes of TVMFFIObject, after which a tensor object has its DLTensor.
 inline constexpr int64_t kObjectBytes = 24;
 
 /// TVMFFIErrorSetRaisedFromCStr and TVMFFIEnvGetStream.

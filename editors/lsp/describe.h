@@ -28,7 +28,7 @@ struct BuiltinFunction {
 
 /// `let acc: tile f32[128, 256]`, `kernel copy<T: dtype>(x: in T[N])`: lines of code.
 [[nodiscard]] std::string headOf(const Analysis &analysis, const sema::Definition &definition);
-/// The comment before a declaration, or behind a parameter on its line.
+/// The comment before a declaration, or after a parameter on its line.
 [[nodiscard]] std::string docOf(const Analysis &analysis, const sema::Definition &definition);
 /// The type of a local in its first instance, as messages tell it; null where it has none.
 [[nodiscard]] sema::Type typeOf(const Analysis &analysis, const sema::Definition &definition);

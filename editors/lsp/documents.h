@@ -17,12 +17,12 @@ struct Document {
   std::string uri;
   std::string text;
   int64_t version = 0;
-  /// The byte behind the last edit.
+  /// The byte after the last edit.
   size_t lastEdit = 0;
 };
 
 /// Applies edits in order, each to the result of those before it. Positions count UTF-16 units.
-/// Gives the byte behind the last one.
+/// Gives the byte after the last one.
 size_t applyChanges(std::string &text,
                     const std::vector<llvm::lsp::TextDocumentContentChangeEvent> &changes);
 

@@ -43,7 +43,7 @@ bool isShallow(llvm::StringRef json) {
   return true;
 }
 
-// The end of the header that a text begins with, behind its empty line; npos where it has not come.
+// The end of the header that a text begins with, after its empty line; npos where it has not come.
 size_t headerEnd(llvm::StringRef text) {
   const size_t end = text.find("\r\n\r\n");
   const size_t bare = text.find("\n\n");

@@ -148,7 +148,7 @@ private:
     if (!params.empty() && name.range.isValid())
       addLines(analysis_.range(name.range).start.line,
                analysis_.range(params.back().range).end.line, "");
-    // The body of a kernel begins behind its list of parameters.
+    // The body of a kernel begins after its list of parameters.
     const SourceLoc from = params.empty() ? name.range.end : params.back().range.end;
     const size_t brace = from.isValid() && from <= d.range.end
                              ? analysis_.sources.text({from, d.range.end}).find('{')

@@ -391,7 +391,7 @@ public:
   void operator()(const BenchDecl &d) { test("bench", d.name, d.ranks, *d.body); }
 
 private:
-  // A float has a digit behind its point, or an exponent.
+  // A float has a digit after its point, or an exponent.
   void number(double value) {
     std::string text;
     for (int digits = 1; digits <= 17; ++digits) {

@@ -244,7 +244,7 @@ private:
     }
   }
 
-  // New text stands where it would go; text of several lines below, behind `+`.
+  // New text stands where it would go; text of several lines below, after `+`.
   template <typename ColumnOf>
   void printFixes(std::vector<const FixIt *> fixes, ColumnOf columnOf) {
     llvm::sort(fixes, [](const FixIt *a, const FixIt *b) {

@@ -47,7 +47,7 @@ private:
     noteEnd(begin, end);
   }
 
-  // Behind the last item of the unit, comments on its line included.
+  // After the last item of the unit, comments on its line included.
   size_t endOfUnit(size_t begin) {
     if (isComment(items_[begin]))
       return begin + 1 < items_.size() && items_[begin].kind == Kind::BlockComment &&
@@ -75,7 +75,7 @@ private:
         inInline_ = false;
       if (endsHere)
         break;
-      // What ends a block joins what goes on behind it.
+      // What ends a block joins what goes on after it.
       if (item.kind == Kind::CloseBrace)
         items_[i + 1].breakBefore = false;
       if (i + 1 < items_.size() && items_[i + 1].kind == Kind::CloseBrace &&

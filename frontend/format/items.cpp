@@ -167,7 +167,7 @@ private:
       const bool isSpaced =
           i + 1 < tokens_.size() && endsOperand() &&
           (tokens_[i - 1].end < tokens_[i].begin || tokens_[i].end < tokens_[i + 1].begin);
-      // `lo..` has nothing behind it to stand apart from.
+      // `lo..` has nothing after it to stand apart from.
       const llvm::StringRef next =
           isSpaced ? text_.slice(tokens_[i + 1].begin, tokens_[i + 1].end) : "";
       return isSpaced && next != "]" && next != "," && next != ")" ? Kind::Infix : Kind::Tight;
@@ -316,7 +316,7 @@ private:
     }
     switch (item.kind) {
     case Kind::Infix: {
-      // A break behind an operator goes before it.
+      // A break after an operator goes before it.
       const bool breakBehind =
           i + 1 < items_.size() && items_[i + 1].newlines > 0 && !isComment(items_[i + 1]);
       item.breakBefore = (hadBreak || breakBehind) && item.text != ".." && !item.sticksToBefore;

@@ -72,7 +72,7 @@ struct Item {
 inline bool isComment(const Item &item) {
   return item.kind == Kind::LineComment || item.kind == Kind::BlockComment;
 }
-/// Whether a line begins behind an opening bracket, comments on its own line aside.
+/// Whether a line begins after an opening bracket, comments on its own line aside.
 [[nodiscard]] bool isBrokenBehind(const std::vector<Item> &items, size_t open);
 
 inline bool opens(Kind kind) { return kind == Kind::Open || kind == Kind::GenericOpen; }

@@ -21,7 +21,7 @@ unsigned Line::width() const {
 
 namespace {
 
-// Deeper than this, what continues a bracket is indented instead of aligned behind it.
+// Deeper than this, what continues a bracket is indented instead of aligned after it.
 constexpr unsigned kMaxAlignment = 40;
 
 class Layout {
@@ -46,7 +46,7 @@ private:
     bool isBroken;
     // Of the line on which the bracket stands.
     unsigned lineIndent;
-    // Behind the bracket.
+    // After the bracket.
     unsigned column;
   };
 
@@ -156,7 +156,7 @@ private:
     }
   }
 
-  // Where each parameter has a line, colons stand below each other, and types behind short modes.
+  // Where each parameter has a line, colons stand below each other, and types after short modes.
   void alignParameters() {
     if (!parameters_)
       return;
@@ -198,7 +198,7 @@ private:
     if (parameters_ && *parameters_ >= line.firstItem && *parameters_ < line.lastItem &&
         !isBrokenBehind(items_, *parameters_)) {
       eachParameter([&](size_t i) {
-        // Behind a comment the author's choice stands.
+        // After a comment the author's choice stands.
         items_[i].breakBefore |= !isComment(items_[i - 1]);
       });
       items_[*parameters_ + 1].breakBefore = true;
@@ -238,7 +238,7 @@ private:
     return item.kind == Kind::Keyword && item.text == "over";
   }
 
-  // Lower is better: by depth, breaks behind opening brackets behind all others, and those behind
+  // Lower is better: by depth, breaks after opening brackets after all others, and those after
   // `=` last.
   unsigned rank(size_t i) const {
     const unsigned depth = depths_[i - begin_];
@@ -258,7 +258,7 @@ private:
   // Of each item: where it stands, and in how many brackets.
   std::vector<unsigned> columns_;
   std::vector<unsigned> depths_;
-  // Where the expression behind `=` starts; 0 when there is none on that line.
+  // Where the expression after `=` starts; 0 when there is none on that line.
   unsigned expression_ = 0;
   std::optional<size_t> parameters_;
 };

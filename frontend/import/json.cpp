@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Builds values from nlohmann-json's events. The parser reads from an iterator that counts, so each
-// event knows how far the text was read, and a value begins behind what stood before it.
+// event knows how far the text was read, and a value begins after what stood before it.
 #include "frontend/import/json.h"
 
 #include "llvm/ADT/StringExtras.h"

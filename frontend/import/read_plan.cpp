@@ -700,7 +700,7 @@ private:
       if (steps.size() != times)
         return fail(stepOf(steps.front()).place, diag::import_pairing,
                     "thread blocks come to this barrier unequally often");
-    // A block notifies when it comes, and waits in a step behind that.
+    // A block notifies when it comes, and waits in a step after that.
     for (size_t i = 0; i < times; ++i) {
       const int event = addEvent(algorithm_, EventKind::Met, rank);
       for (const auto &[block, steps] : blocks)

@@ -293,7 +293,7 @@ void ForeignForms::copy() {
   loopNames_.clear();
 }
 
-// What is left out may leave an echo at the token behind it.
+// What is left out may leave an echo at the token after it.
 void ForeignForms::skipTo(size_t i) {
   i_ = std::min(i, in_.size() - 1);
   isEcho_ = true;
@@ -485,7 +485,7 @@ bool ForeignForms::tryAround() {
       i_ += isNot ? 2 : 1;
       return true;
     }
-    // `i not in lo..hi`: what stands behind it is no value.
+    // `i not in lo..hi`: what stands after it is no value.
     if (isWord(i_, "not") && type(i_ + 1) == L::IN) {
       report(rangeOf(i_, i_ + 1), Form::NotIn);
       size_t end = i_ + 2;

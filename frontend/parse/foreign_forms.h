@@ -121,7 +121,7 @@ private:
   bool tryMutable();
   bool tryLoopWord();
   bool tryAssembly();
-  /// Of the names behind `for` from `first` up to `end` the loop gets the first one.
+  /// Of the names after `for` from `first` up to `end` the loop gets the first one.
   bool keepOneName(size_t first, size_t end);
   [[nodiscard]] bool isStored(size_t name) const;
   bool tryFloorDivision();
@@ -176,14 +176,14 @@ private:
   bool isTest_ = false;
   /// Further names of the loop whose block is next, which are anything in it.
   llvm::SmallVector<size_t, 2> loopNames_;
-  /// How much was reported when a loop's `=` was; a `to` behind it is the same habit.
+  /// How much was reported when a loop's `=` was; a `to` after it is the same habit.
   unsigned loopReported_ = 0;
-  /// A colon before a block was reported in this declaration; those behind it are the same habit.
+  /// A colon before a block was reported in this declaration; those after it are the same habit.
   bool isColonSaid_ = false;
   /// The brackets with the last slice that was reported, and how much was then.
   uint32_t slicedIndex_ = 0;
   unsigned slicesReported_ = 0;
-  /// How much was reported when a tolerance was; the other one behind it is the same habit.
+  /// How much was reported when a tolerance was; the other one after it is the same habit.
   unsigned tolerancesReported_ = 0;
 };
 

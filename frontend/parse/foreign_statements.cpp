@@ -209,7 +209,7 @@ bool ForeignForms::tryLoops() {
   return false;
 }
 
-// `range(n)`, `range(lo, hi)`, `tl.range(lo, hi, step)` behind `for i in`.
+// `range(n)`, `range(lo, hi)`, `tl.range(lo, hi, step)` after `for i in`.
 bool ForeignForms::tryLoopRange() {
   size_t word = i_;
   if (type(word) == L::NAME && habits::isModule(textOf(word)) && type(word + 1) == L::DOT)
@@ -474,7 +474,7 @@ bool ForeignForms::tryModeFirst() {
   return true;
 }
 
-// `float x` and `x: f32*` among parameters, `): f32 {` behind them.
+// `float x` and `x: f32*` among parameters, `): f32 {` after them.
 bool ForeignForms::tryParameters() {
   if (!isHeader_)
     return false;

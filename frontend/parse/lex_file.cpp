@@ -269,7 +269,7 @@ private:
     size_t last = first;
     while (last + 1 < result_.all.size() && result_.all[last + 1].begin < end)
       ++last;
-    // A string or comment that begins inside goes on behind.
+    // A string or comment that begins inside goes on after.
     if (!mayReport() || result_.all[last].end > end)
       return first;
     const llvm::StringRef word = line.drop_front().take_while(llvm::isAlpha);
@@ -295,7 +295,7 @@ private:
     return last;
   }
 
-  // Behind `float(`, of which ForeignForms tells more than of the quotes.
+  // After `float(`, of which ForeignForms tells more than of the quotes.
   bool isInFloatText() const {
     const auto &tokens = result_.visible;
     const size_t count = tokens.size();
@@ -501,7 +501,7 @@ private:
     }
   }
 
-  // A `<` behind a name may open generic arguments; the matching `>` decides.
+  // A `<` after a name may open generic arguments; the matching `>` decides.
   void openGeneric(uint32_t i) {
     if (i == 0 || typeAt(i - 1) != DtileLexer::NAME)
       return;

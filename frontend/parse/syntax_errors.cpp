@@ -260,7 +260,7 @@ std::string SyntaxErrors::describeName(antlr4::ParserRuleContext *context) const
   }
 }
 
-// What could go on a list at the current token: a comma, or behind one, an item.
+// What could go on a list at the current token: a comma, or after one, an item.
 llvm::StringRef SyntaxErrors::separator(size_t rule, size_t closer) const {
   const size_t index = tokens_.index();
   const size_t before = index == 0 ? 0 : tokens_.at(index - 1).type;
@@ -405,7 +405,7 @@ void SyntaxErrors::reportMismatch(antlr4::Parser *parser, size_t single) {
   noteNearMiss(message, parser, found);
 }
 
-// The place of a missing token is behind the one before it.
+// The place of a missing token is after the one before it.
 void SyntaxErrors::reportMissing(antlr4::Parser *parser, size_t type) {
   const SourceToken &found = tokens_.current();
   if (!begin(found))

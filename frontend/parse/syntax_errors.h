@@ -43,7 +43,7 @@ public:
   /// right one and returns true; otherwise the token is to be passed over.
   bool reportNoDeclaration();
   /// A misspelt keyword that a declaration may start with, or any word that begins a line without
-  /// indentation behind the end of a declaration.
+  /// indentation after the end of a declaration.
   bool looksLikeDeclaration(size_t index);
 
   // What ANTLR calls.

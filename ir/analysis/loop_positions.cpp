@@ -81,7 +81,7 @@ bool follows(Value *value, const Block &body, PositionChain &chain, bool &isVary
   }
   if (source->parentBlock() != &body || chain.contains(source))
     return true;
-  // A rank that follows from the position may be none behind the last iteration.
+  // A rank that follows from the position may be none after the last iteration.
   return !source->is(OpKind::ViewAt) && source->numRegions() == 0 &&
          (!source->hasEffect(kAnyEffect) || isDoneAhead(*source, ahead)) &&
          followsFromPosition(*source, chain, isVarying, ahead);

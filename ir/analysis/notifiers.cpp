@@ -20,7 +20,7 @@ bool isRank(const Value *value) {
   return op && op->is(OpKind::Rank);
 }
 
-/// How far a rank is behind `rank`, where that is a constant modulo the number of ranks.
+/// How far a rank is after `rank`, where that is a constant modulo the number of ranks.
 std::optional<int64_t> stepsFromRank(const Value *rank) {
   if (isRank(rank))
     return 0;

@@ -47,7 +47,7 @@ bool touchesSharedMemory(const Op &op) {
   return (written && isShared(written)) || llvm::any_of(readViews(op), isShared);
 }
 
-/// Orders everything before and behind it.
+/// Orders everything before and after it.
 bool isPoint(const Op &op) {
   return op.is(OpKind::Quiet) || op.is(OpKind::Fence) || op.is(OpKind::Barrier) ||
          op.is(OpKind::MemoryFence) || op.is(OpKind::Call);
@@ -64,10 +64,10 @@ bool mustStayBehind(const Op &earlier, const Op &later) {
   // A check guards what is written after it.
   if (earlier.is(OpKind::Assert) || later.is(OpKind::Assert))
     return earlier.is(OpKind::Assert) && !later.is(OpKind::Assert);
-  // An await orders what is behind it, not what is before.
+  // An await orders what is after it, not what is before.
   if (later.is(OpKind::Await))
     return false;
-  // Who is notified may be whom the wait is for: behind the wait, both would wait for ever.
+  // Who is notified may be whom the wait is for: after the wait, both would wait for ever.
   if (later.is(OpKind::Wait) && (earlier.is(OpKind::Notify) || earlier.is(OpKind::PutSignal)))
     return true;
   // A notify releases what the body has read and written; transfers only by their tokens.

@@ -33,7 +33,7 @@ public:
   bool expect(char c);
   /// Skips space, then takes `[A-Za-z_][A-Za-z0-9_.]*`; empty when there is none.
   llvm::StringRef word();
-  /// Skips space, then takes a name behind a `%`.
+  /// Skips space, then takes a name after a `%`.
   std::optional<llvm::StringRef> valueName();
   std::optional<std::string> string();
   /// Skips space, then takes what is from a `[` to the next `]`; empty when there is none.

@@ -122,7 +122,7 @@ bool isSymbol(llvm::StringRef text) {
          llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
 }
 
-/// The attribute that is written as `@symbol` behind the op's name.
+/// The attribute that is written as `@symbol` after the op's name.
 const std::string *symbolOf(const Op &op, llvm::StringRef &key) {
   key = op.is(OpKind::Call) ? "callee" : "name";
   const Attr *attr = op.attr(key);

@@ -41,7 +41,7 @@ bool isReadOnly(const Value *view) {
   return param && param->is(OpKind::Param) && param->get(ir::attr::mode) == ir::ParamMode::In;
 }
 
-/// Whether a read is behind tokens: what uses its value is behind them, too.
+/// Whether a read is after tokens: what uses its value is after them, too.
 bool isOrdered(const Op &read) {
   return read.is(OpKind::Load) ? read.numOperands() > 1 : ir::numTrailingTokens(read) > 0;
 }

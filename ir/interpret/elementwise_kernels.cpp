@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The loops behind elementwise operations: one function template an operation, instantiated for
+// The loops of elementwise operations: one function template an operation, instantiated for
 // each element type. Narrow floats compute in f32 and round after each operation.
 #include "ir/core/op_classes.h"
 #include "ir/interpret/elements.h"
@@ -12,7 +12,7 @@ namespace dtile::interpret {
 
 namespace {
 
-// Rounds of the loop behind it touch different elements.
+// Rounds of the loop below touch different elements.
 #if defined(__clang__)
 #define DTILE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else

@@ -245,7 +245,7 @@ bool Run::message(Program &program, const Step &step) {
     program.known = std::max(program.known, end);
     return true;
   }
-  // A notify is behind messages to others only when these have landed.
+  // A notify is after messages to others only when these have landed.
   if (step.isBehind && program.flights > 0 && (!isFar || program.flightPeer != peer) &&
       waitForFlights(program))
     return false;

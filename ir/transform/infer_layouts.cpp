@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // infer-layouts: says which thread holds which element of each tile.
 //
-// Expects: inlined kernels, behind all passes that change what tiles there are; facts of a machine
+// Expects: inlined kernels, after all passes that change what tiles there are; facts of a machine
 //   whose programs are many threads (without any: 32 lanes, no matrix instructions).
 // Produces: a layout in the type of every tile; `tile.convert` where elements change threads;
 //   attribute `matrix` on products that matrix instructions compute, whose operands are converted

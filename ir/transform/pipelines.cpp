@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The order of passes, as text. Why each stands where it does:
 //   inline first: every later pass looks at one kernel at a time;
-//   settle-externs behind it: counts and sizes follow from references;
+//   settle-externs after it: counts and sizes follow from references;
 //   canonicalize before cse: equal values must have one form to be found equal;
 //   cse before licm: licm then moves one op where there were several;
 //   dce after both: they leave what nobody uses;
-//   derive-counts behind these: it solves equations over index arithmetic, and a program is wrong
+//   derive-counts after these: it solves equations over index arithmetic, and a program is wrong
 //     without it, so every level has it, and bound-drift, which counts on the notifies it found;
 //   canonicalize, cse and dce once more: for the code that computes the counts, and for what became
-//     constant by hoisting; and canonicalize behind that cse: sizes that have become one value
+//     constant by hoisting; and canonicalize after that cse: sizes that have become one value
 //     decide whether a cell is inside;
 //   order-tiles and issue-early last: nothing may reorder what they have decided;
-//   read-in-place behind these: what it leaves out has been ordered, and stands under conditions
+//   read-in-place after these: what it leaves out has been ordered, and stands under conditions
 //     that would keep others from being moved;
-//   share-sizes behind that: what it decides by asks for sizes again, which would pass for others
+//   share-sizes after that: what it decides by asks for sizes again, which would pass for others
 //     when variants are chosen. Not cse, which makes values of bodies live longer.
 #include "ir/transform/pipelines.h"
 

@@ -574,7 +574,7 @@ TExpr *Checker::callCumMax(const CallSite &site) { return scan(site, BuiltinId::
 
 // ---- Matrix product ----
 
-/// Bits behind the point that tf32 keeps of f32.
+/// Bits after the point that tf32 keeps of f32.
 constexpr int64_t kTf32Bits = 10;
 
 // Whether the product is asked for as `dot<tf32>`; nothing after reporting. What stands there is no

@@ -2,7 +2,7 @@
 // Meshes: a kernel that says `mesh (node: W / L, local: L);` numbers its ranks by coordinates, row
 // by row, so that the last axis changes from rank to rank. Coordinates are index arithmetic from
 // here on: `rank(local)` is `rank() % L`, and the rank at `(local: i)` is the sum of coordinates,
-// each times the ranks behind its axis. What counts along an axis is remembered, so that a
+// each times the ranks after its axis. What counts along an axis is remembered, so that a
 // coordinate is not taken for one of another axis, or for a rank.
 #include "sema/checker.h"
 

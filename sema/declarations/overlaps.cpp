@@ -30,7 +30,7 @@ struct Joined {
     ast::KernelDecl *apart = nullptr;
     /// What is declared: `decl`, or both.
     ast::KernelDecl *whole = nullptr;
-    /// Of a combination of plans, what it is called behind the name of the overlap.
+    /// Of a combination of plans, what it is called after the name of the overlap.
     std::string label;
   };
   /// More than one where plans are to choose; none after reporting.

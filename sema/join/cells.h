@@ -24,7 +24,7 @@ struct Access {
   bool isConditional = false;
   SourceRange range;
   std::vector<Extent> extents;
-  /// Whose object: what stands behind `@`, and the indices, as text.
+  /// Whose object: what stands after `@`, and the indices, as text.
   std::string place;
   /// Bounds of the positions of parts, one an extent; null for others.
   std::vector<const ast::Expr *> bounds;

@@ -84,7 +84,7 @@ private:
           return false;
       if (!readCall(*call, results))
         return false;
-      // What a step makes is known behind it.
+      // What a step makes is known after it.
       for (const auto &[name, tensor] : llvm::zip(step.names, results))
         known_[name.name] = tensor;
     }

@@ -30,7 +30,7 @@ struct Stage {
   unsigned axis = 0;
   /// The plan's tensor has a first dimension more: the ranks.
   bool hasParts = false;
-  /// How many of its last dimensions the plan's tensor has behind the dimension of the parts.
+  /// How many of its last dimensions the plan's tensor has after the dimension of the parts.
   unsigned planDims = 0;
   /// Dimensions to put before the dimension of the parts, and sizes in place of the last one.
   llvm::SmallVector<ast::Expr *, 4> leading;
@@ -123,7 +123,7 @@ void fuseStores(Joint &joint, llvm::ArrayRef<llvm::StringRef> made,
                 llvm::SmallVectorImpl<Published> &tensors,
                 llvm::SmallVectorImpl<ast::Param> &params, llvm::SmallVectorImpl<Body> &bodies);
 
-/// Puts notifies behind writes of published tensors, and waits before reads, and gives the signals
+/// Puts notifies after writes of published tensors, and waits before reads, and gives the signals
 /// that these need; false after reporting.
 [[nodiscard]] bool deriveSignals(Joint &joint, llvm::ArrayRef<Published> tensors,
                                  llvm::ArrayRef<ast::Stmt *> prologue,

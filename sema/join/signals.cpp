@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Derives signals: a notify behind each write of a published tensor, a wait before each read.
+// Derives signals: a notify after each write of a published tensor, a wait before each read.
 #include "frontend/ast/ast_visitor.h"
 #include "frontend/ast/source_printer.h"
 #include "sema/join/body_walk.h"
@@ -292,7 +292,7 @@ private:
   }
 
   // Who reads counts on one notify a body: where data decides how often a statement runs, that
-  // stands behind what data decides.
+  // stands after what data decides.
   void put(ast::Stmt *notify, const ast::Expr *told, llvm::SmallVectorImpl<ast::Stmt *> &to,
            llvm::StringRef own = {}) {
     const auto first = llvm::find_if(scopes_, [](const Scope &scope) { return scope.isOfData; });

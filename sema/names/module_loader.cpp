@@ -166,7 +166,7 @@ private:
     return std::nullopt;
   }
 
-  // A file that is held as text, by its path; its name is that behind `folder`.
+  // A file that is held as text, by its path; its name is that after `folder`.
   std::optional<FileId> findText(llvm::ArrayRef<std::pair<std::string, std::string>> files,
                                  llvm::StringRef wanted, llvm::StringRef folder) {
     for (const auto &[textPath, text] : files) {

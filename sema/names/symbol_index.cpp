@@ -459,7 +459,7 @@ SymbolIndex::SymbolIndex(const Program &program) { Builder(*this, program).run()
 const Occurrence *SymbolIndex::at(SourceLoc loc) const {
   const auto after = llvm::partition_point(
       occurrences_, [&](const Occurrence &each) { return each.range.begin <= loc; });
-  // A cursor behind a name is at it, unless another name begins there.
+  // A cursor after a name is at it, unless another name begins there.
   if (after == occurrences_.begin() || !loc.isValid())
     return nullptr;
   const Occurrence &found = *std::prev(after);

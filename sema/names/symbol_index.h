@@ -61,7 +61,7 @@ public:
   [[nodiscard]] llvm::ArrayRef<Definition> definitions() const { return definitions_; }
   /// In the order of their places.
   [[nodiscard]] llvm::ArrayRef<Occurrence> occurrences() const { return occurrences_; }
-  /// The one that a position is in, or behind whose last character it is; null for none.
+  /// The one that a position is in, or after whose last character it is; null for none.
   [[nodiscard]] const Occurrence *at(SourceLoc loc) const;
   /// Every definition in the declaration around a position that a name there can mean, inner ones
   /// first; what the file declares is forEachMember's.

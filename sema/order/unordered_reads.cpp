@@ -39,7 +39,7 @@ std::vector<Arrival> findArrivals(const KernelInstance &kernel) {
   return arrivals;
 }
 
-/// Where a variable can be named: from behind its `let` to the end of that block.
+/// Where a variable can be named: from after its `let` to the end of that block.
 SourceRange scopeOf(const TBlock &block, const Variable *variable) {
   for (const TStmt *s : block) {
     if (s->kind == TStmtKind::Let && llvm::is_contained(s->vars, variable))

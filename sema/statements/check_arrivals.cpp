@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// `for i in arrivals(s[:]) { … }`: a loop over the numbers of cells, each iteration behind a wait
+// `for i in arrivals(s[:]) { … }`: a loop over the numbers of cells, each iteration after a wait
 // for its own. Iterations run in any order, so nothing may go from one to the next but sums of
 // integers and joins of tokens; that they touch memory apart is the checker's to show.
 #include "sema/checker.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Loops, and what leaves them. `break` and `continue` become variables and `if`s, so that later
-// phases see structured control only: what stands behind `if c { break; }` goes into the other
+// phases see structured control only: what stands after `if c { break; }` goes into the other
 // branch, and a loop that can be left asks `goes` before each iteration.
 #include "sema/checker.h"
 #include "sema/tree/walk.h"
@@ -330,7 +330,7 @@ void Checker::breakStmt(const ast::BreakStmt *s) {
     clearFlag(flag, s->range);
 }
 
-// `s` leaves the loop on some path, and `rest` stands behind it: on the other paths only.
+// `s` leaves the loop on some path, and `rest` stands after it: on the other paths only.
 void Checker::leavingStatement(const ast::Stmt *s, llvm::ArrayRef<ast::Stmt *> rest) {
   if (alwaysLeaves(s) && !rest.empty())
     report(rest.front()->range, diag::unreachable_code);
@@ -366,7 +366,7 @@ void Checker::leavingStatement(const ast::Stmt *s, llvm::ArrayRef<ast::Stmt *> r
   }
 }
 
-// One branch leaves; what stands behind goes on in the other one.
+// One branch leaves; what stands after goes on in the other one.
 void Checker::leavingIf(const ast::IfStmt *s, llvm::ArrayRef<ast::Stmt *> behindThen,
                         llvm::ArrayRef<ast::Stmt *> behindOtherwise) {
   TExpr *chooser = condition(s->condition);

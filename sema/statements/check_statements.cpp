@@ -47,7 +47,7 @@ void Checker::leaveScope() {
 
 void Checker::statements(llvm::ArrayRef<ast::Stmt *> list) {
   for (auto [i, s] : llvm::enumerate(list)) {
-    // What leaves a loop decides about everything behind it.
+    // What leaves a loop decides about everything after it.
     if (leavesLoop(s))
       return leavingStatement(s, list.drop_front(i + 1));
     statement(s);

@@ -42,7 +42,7 @@ enum class ElementwiseOp : uint8_t {
 };
 enum class RangeMemberKind : uint8_t { Lo, Hi, Len, Count, Index, Limit };
 enum class AtomicKind : uint8_t { Add, Min, Max, And, Or, Exch, Cas };
-/// What an atomic orders of its body: nothing, what is behind it, what is before it, or both.
+/// What an atomic orders of its body: nothing, what is after it, what is before it, or both.
 enum class AtomicOrder : uint8_t { Relaxed, Acquire, Release, AcqRel };
 
 struct FnInstance;

@@ -281,7 +281,7 @@ MatrixLowering::readMatrices8x8(MatrixOperand &operand, const Layout::Position &
   return body_.gpu_.device.loadMatrices(b, address, count, !isAlong);
 }
 
-/// Atoms of two squares are read in pairs: the first bit of a register's number behind the atom's
+/// Atoms of two squares are read in pairs: the first bit of a register's number after the atom's
 /// that leads across the sum says where the other one is.
 int32_t MatrixLowering::pairDistance(const MatrixOperand &operand) const {
   if (operand.atom.registers() / perWord() != 2)
@@ -446,7 +446,7 @@ void MatrixLowering::readFirst(MultistageLoop &loop) {
   keepStep(loop);
 }
 
-/// The last step comes behind the turn to the next iteration, and each behind the loads of the
+/// The last step comes after the turn to the next iteration, and each after the loads of the
 /// next: `next` is 0 with the last.
 void MatrixLowering::readAhead(MultistageLoop &loop, int64_t k, int64_t next) {
   if (k == 0)

@@ -222,7 +222,7 @@ void MultistageLoop::copyElements(const Source &from, const SharedTile &to,
           Value *column = b.CreateURem(number, b.getInt32(uint32_t(shape[1])));
           Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
                                      b.CreateMul(column, b.getInt32(element)));
-          // Rows behind the tile's last are behind the window, too; none of them is picked.
+          // Rows after the tile's last are after the window, too; none of them is picked.
           Value *tileRow = row;
           if (from.rows)
             tileRow = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row,

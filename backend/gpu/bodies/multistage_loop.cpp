@@ -19,7 +19,7 @@
 // does not have is zeros. Where it is known before the loop that all rows do (isAligned), the body
 // has no branches for it, and copies stand between the instructions of its first product, which
 // leave most of a program's issue slots free. If that product is all that reads the slots, its last
-// step stands behind the meeting for the next iteration, with the loads of that one's first step
+// step stands after the meeting for the next iteration, with the loads of that one's first step
 // before it: matrix units do not wait for a meeting.
 #include "backend/gpu/bodies/multistage_loop.h"
 
@@ -121,7 +121,7 @@ SharedTile MultistageLoop::placeOf(const Op &load) const {
   return place;
 }
 
-/// Bytes behind a tile that threads may read which have nothing of it: layouts cover more.
+/// Bytes after a tile that threads may read which have nothing of it: layouts cover more.
 int64_t MultistageLoop::overhangOf(const ir::Value *tile, const SharedTile &place) const {
   const TileInfo &info = body_.info(tile->type());
   int64_t last = dtypeBytes(place.dtype);

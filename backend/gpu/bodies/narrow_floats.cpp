@@ -10,10 +10,10 @@ using llvm::Value;
 
 namespace {
 
-/// A word whose two halves are e5m2 with zeros behind: the exponents of f16 are as long.
+/// A word whose two halves are e5m2 followed by zeros: the exponents of f16 are as long.
 Value *fromE5m2(llvm::IRBuilderBase &, Value *pair) { return pair; }
 
-/// A word whose two halves are e4m3 with zeros behind. Three bits become the upper three of ten;
+/// A word whose two halves are e4m3 followed by zeros. Three bits become the upper three of ten;
 /// the exponent is 8 too small then, also where the number is subnormal.
 Value *fromE4m3(llvm::IRBuilderBase &b, Value *pair) {
   llvm::Type *halves = llvm::FixedVectorType::get(b.getHalfTy(), 2);
@@ -21,7 +21,7 @@ Value *fromE4m3(llvm::IRBuilderBase &b, Value *pair) {
   Value *rest = b.CreateAnd(pair, 0x7f007f00);
   Value *bits = b.CreateOr(sign, b.CreateLShr(rest, 1));
   Value *scaled = b.CreateFMul(b.CreateBitCast(bits, halves), llvm::ConstantFP::get(halves, 256.0));
-  // All ones are the only NaN: 0x8000 behind the addition, and ones from there to the quiet bit.
+  // All ones are the only NaN: 0x8000 after the addition, and ones from there to the quiet bit.
   Value *isNan = b.CreateAnd(b.CreateAdd(rest, b.getInt32(0x01000100)), 0x80008000);
   Value *nan = b.CreateSub(isNan, b.CreateLShr(isNan, 6));
   return b.CreateOr(b.CreateBitCast(scaled, b.getInt32Ty()), nan);

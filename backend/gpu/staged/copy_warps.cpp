@@ -7,7 +7,7 @@
 // groups of 8, the period of the swizzle; what is the same in all groups is computed once.
 //
 // Where rows do not begin at multiples of 4 bytes, a lane reads the aligned word in which its first
-// byte is, and gets the next one from its neighbour. The word behind a row's last one has been
+// byte is, and gets the next one from its neighbour. The word after a row's last one has been
 // loaded by another lane: one load brings those of 32 rows.
 //
 // Elements that lie apart in a row (a transposed view, say) are copied one by one.
@@ -62,7 +62,7 @@ struct CopyWarps::Rows {
   /// i32: how many rows exist, and how many of their bytes.
   Value *count, *bytes;
   /// Of a lane's row in each round of the first group. i64: the address of its word, aligned; i32:
-  /// bits by which its bytes lie behind it; bytes up to the row's end, from the aligned begin on.
+  /// bits by which its bytes lie after it; bytes up to the row's end, from the aligned begin on.
   llvm::SmallVector<Value *, 8> words, shifts, ends;
   /// i1: no row is shifted.
   Value *areAligned;

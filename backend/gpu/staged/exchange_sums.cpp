@@ -63,7 +63,7 @@ public:
     }
   }
 
-  /// i32: the first group that a program adds up, and the one behind its last.
+  /// i32: the first group that a program adds up, and the one after its last.
   Value *begin(Value *part) { return b.CreateUDiv(b.CreateMul(part, b.getInt32(groups_)), parts_); }
   Value *end(Value *part) { return begin(b.CreateAdd(part, b.getInt32(1))); }
   /// i32: bytes of the groups that a program adds up.
@@ -108,7 +108,7 @@ private:
   }
   /// Bytes from a group to the next one.
   [[nodiscard]] unsigned pitch() const { return threads_ * kGroupBytes; }
-  /// The thread's elements of a group (i32), behind an address (i32).
+  /// The thread's elements of a group (i32), after an address (i32).
   Value *place(Value *memory, Value *group, bool asAddress = false) {
     Value *offset = b.CreateAdd(b.CreateMul(group, b.getInt32(pitch())),
                                 b.CreateMul(thread_, b.getInt32(kGroupBytes)));

@@ -90,7 +90,7 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
     });
   });
   whenInCluster([&] { waitPhase(ring_.reusable, lastExchange()); });
-  // What is in shared memory has other uses behind.
+  // What is in shared memory has other uses afterwards.
   if (ring_.output)
     waitPhase(ring_.output->ended, b.getInt32(0));
 }
@@ -268,7 +268,7 @@ void MmaWarpgroups::stageOutput(Op &store) {
 
 namespace {
 
-/// The op behind which a loaded tile is not needed any more: that uses it, or its cast, where that
+/// The op after which a loaded tile is not needed any more: that uses it, or its cast, where that
 /// is all that uses it and elementwise; else the load.
 const Op *lastUseOf(const Op &load) {
   const auto next = [&](const Op &op) -> const Op * {
@@ -672,13 +672,13 @@ void MmaWarpgroups::promoteAccumulators(Product product, bool adds, Registers &s
       }
 }
 
-/// Behind a loop: its last products.
+/// After a loop: its last products.
 void MmaWarpgroups::finish(Op &loop) {
   // While products are in flight: ptxas would serialize them for a loop between their end and the
   // use of the sums (C7514).
   if (ring_.output && ring_.lastLoop == &loop) {
     // Of those that share the loop, one has an output tile. Where sums are added up through memory,
-    // it waits behind that: warpgroups meet there, and of those that take turns with their rows,
+    // it waits after that: warpgroups meet there, and of those that take turns with their rows,
     // one would wait here for another.
     if (item_ && loop.get(ir::attr::split_rounds))
       whenGoesOn([&] {

@@ -7,7 +7,7 @@ namespace dtile::runtime {
 
 namespace {
 
-/// low <= 0 <= high: the elements before and behind the first one. False: they overflow.
+/// low <= 0 <= high: the elements before and after the first one. False: they overflow.
 bool reachOf(const dtile_tensor &tensor, int64_t *low, int64_t *high) {
   *low = *high = 0;
   for (int32_t d = 0; d < tensor.ndim; ++d) {
@@ -21,7 +21,7 @@ bool reachOf(const dtile_tensor &tensor, int64_t *low, int64_t *high) {
   return true;
 }
 
-/// `data` and so many elements behind it, as an address. False: there is none.
+/// `data` and so many elements after it, as an address. False: there is none.
 bool addressOf(uint64_t data, int64_t elements, int64_t bytes, uint64_t *out) {
   int64_t offset = 0;
   return !__builtin_mul_overflow(elements, bytes, &offset) &&

@@ -12,7 +12,7 @@ namespace dtile::runtime {
 
 struct TensorSpan {
   int64_t elements = 1;
-  /// From the first byte of its first element in memory to behind its last. Empty tensors have
+  /// From the first byte of its first element in memory to after its last. Empty tensors have
   /// none.
   uint64_t begin = 0, end = 0;
   /// Row-major, without gaps.

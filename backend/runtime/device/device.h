@@ -100,7 +100,7 @@ public:
   virtual Status allocateShared(int64_t *bytes, DeviceAddress *out, int *descriptor) = 0;
   virtual Status mapShared(int descriptor, int64_t bytes, DeviceAddress *out) = 0;
   virtual void releaseShared(DeviceAddress address, int64_t bytes) = 0;
-  /// Bytes of address space that are kept free behind such memory, for what follows.
+  /// Bytes of address space that are kept free after such memory, for what follows.
   [[nodiscard]] virtual int64_t spareBehind(DeviceAddress /*shared*/) const { return 0; }
   /// The allocation that somebody else's memory is in, which another one can share.
   virtual Status findForeign(DeviceAddress, ForeignMemory *) {

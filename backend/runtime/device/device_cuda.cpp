@@ -452,7 +452,7 @@ private:
     return status;
   }
 
-  /// Reserved behind each rank's heap, for memory of others: as much as a GPU has.
+  /// Reserved after each rank's heap, for memory of others: as much as a GPU has.
   static constexpr int64_t kSpareBytes = int64_t(256) << 30;
 
   const Functions &cu_;

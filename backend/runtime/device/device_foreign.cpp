@@ -2,7 +2,7 @@
 //
 // Memory of others as symmetric objects. Kernels find a peer's memory at one distance from their
 // own, that of the heaps. So the allocations that the memory is in are mapped a second time, each
-// behind its rank's heap, and all at the same offset there: then one distance serves them all.
+// after its rank's heap, and all at the same offset there: then one distance serves them all.
 // Tensors of launches that lie in registered memory are passed on as tensors there.
 //
 // The driver's memory lives as long as any mapping of it, so what an owner frees is no danger.

@@ -164,7 +164,7 @@ struct DeviceLaunch {
   std::vector<DeviceObject *> objects;
 };
 
-/// FNV-1a of bytes, behind those that `hash` is of.
+/// FNV-1a of bytes, after those that `hash` is of.
 uint64_t hashBytes(const void *data, int64_t bytes, uint64_t hash = 0xcbf29ce484222325u);
 
 /// Puts the words of the arguments into `out`, which hold all that a prologue can see.

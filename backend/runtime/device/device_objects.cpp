@@ -12,7 +12,7 @@
 //
 // Launches with other sizes do not share memory before that, though smaller ones would fit in what
 // larger ones have. Between two launches nobody need have waited for anybody: peers may be a launch
-// behind, and read what the earlier one has left in a copy, so that a copy in turn is free again
+// after, and read what the earlier one has left in a copy, so that a copy in turn is free again
 // only as the launches with its own sizes go (a launch with sizes for which nothing is sent does
 // not keep ranks together). A launch makes the next one's zeros, of its own sizes. Messages with
 // flags (ll-messages) rely on what is left in a copy being two launches old, and counts of a signal

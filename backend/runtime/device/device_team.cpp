@@ -160,7 +160,7 @@ Status DeviceTeam::openSharedHeap() {
     if (rank != own.rank)
       status =
           own.device->mapShared(descriptors[size_t(rank)], heapBytes_, &own.mapped[size_t(rank)]);
-  // As much behind the heaps as all of them have free.
+  // As much after the heaps as all of them have free.
   windowBytes_ = status.ok() ? own.device->spareBehind(own.heap) : 0;
   for (int32_t rank = 0; rank < ranks_ && status.ok(); ++rank)
     if (rank != own.rank)
@@ -378,7 +378,7 @@ Status DeviceTeam::symmFree(void *address) {
   if (!broken_.ok())
     return broken_;
   auto offset = int64_t(reinterpret_cast<DeviceAddress>(address) - locals_.front()->heap);
-  // What is behind the heap was registered.
+  // What is after the heap was registered.
   if (callers_.bytesAt(offset) < 0 || offset >= heapBytes_)
     return {DTILE_INVALID, "dtile_symm_free: dtile_symm_alloc has not given this address (on the "
                            "first local rank), or it has been freed already"};

@@ -69,7 +69,7 @@ struct RegisteredMemory {
   /// Where the whole allocation is mapped, at the same offset of all heaps, and its bytes there.
   int64_t offset = 0;
   int64_t mappedBytes = 0;
-  /// How far the memory is behind the allocation's begin.
+  /// How far the memory is after the allocation's begin.
   int64_t inside = 0;
   /// A graph may launch with it.
   bool isCaptured = false;
@@ -386,7 +386,7 @@ private:
   /// Of objects of kernels that were unloaded.
   std::vector<std::unique_ptr<DeviceObject>> orphans_;
   CallersObjects callers_;
-  /// Offsets behind the heaps, and what is there.
+  /// Offsets after the heaps, and what is there.
   SymmetricHeap window_{0, 0};
   int64_t windowBytes_ = 0;
   std::vector<RegisteredMemory> registered_;

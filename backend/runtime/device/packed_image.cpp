@@ -39,7 +39,7 @@ bool unpackImage(const dtile_device_image &image, char *out) {
     std::memcpy(at, in, size_t(literals));
     in += literals;
     at += literals;
-    // The last literals have no match behind them.
+    // The last literals have no match after them.
     if (in == end)
       break;
     if (end - in < 2)

@@ -130,7 +130,7 @@ Status HostTeam::allGather(const void *const *in, int64_t bytes, void *out) {
 }
 
 // The provider's own collective would wait for ever for a process that dies or is stopped in it.
-// Who has met others behind a part has copied the part before that one, so two halves suffice.
+// Who has met others after a part has copied the part before that one, so two halves suffice.
 Status HostTeam::gatherOfProcesses(const char *in, int64_t bytes, char *out) {
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   for (int64_t from = 0; from < bytes; from += ControlBlock::kGatherBytes) {

@@ -7,8 +7,8 @@
 // kernel yet knows nothing of it.
 //
 // Each process has stopped its bodies, and what it has sent has landed, before it comes to the
-// first meeting; so behind that nobody writes into another's memory, and each puts its own in
-// order. Behind the second one all are in order.
+// first meeting; so after that nobody writes into another's memory, and each puts its own in
+// order. After the second one all are in order.
 #include "backend/runtime/clock.h"
 #include "backend/runtime/host/control.h"
 #include "backend/runtime/host/team.h"

@@ -62,7 +62,7 @@ Card ownCard(const std::string &machine, const std::string &addresses) {
   Card card;
   machine.copy(card.machine, sizeof card.machine - 1);
   hexOf(newNonce()).copy(card.key, sizeof card.key - 1);
-  // Cut behind a whole address.
+  // Cut after a whole address.
   std::string fitting = addresses;
   while (fitting.size() >= sizeof card.addresses)
     fitting.resize(fitting.rfind(','));

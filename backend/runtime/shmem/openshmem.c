@@ -110,7 +110,7 @@ static void *watch(void *argument) {
   return NULL;
 }
 
-// Registered behind OpenSHMEM's handler, so that it comes before that one.
+// Registered after OpenSHMEM's handler, so that it comes before that one.
 static void atExit(int code, void *argument) {
   Membership *member = argument;
   if (member->closed)

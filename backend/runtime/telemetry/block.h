@@ -12,7 +12,7 @@
 
 namespace dtile::runtime::telemetry {
 
-/// The memfd's name, as /proc/PID/fd shows it behind "/memfd:".
+/// The memfd's name, as /proc/PID/fd shows it after "/memfd:".
 inline constexpr const char *kName = "dtile-telemetry";
 inline constexpr uint64_t kMagic = 0x31746c6574646c74u;
 inline constexpr uint32_t kVersion = 1;

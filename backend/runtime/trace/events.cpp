@@ -372,7 +372,7 @@ void EventWriter::addMetadata() {
     }
     std::string name = "launches";
     if (track.space >= 0) {
-      // What helps a program comes behind it.
+      // What helps a program comes after it.
       const TracePart part = facts.first->part;
       int32_t &next = programs[{track.rank, track.kernel, track.space}];
       const int32_t program = part == TracePart::Bodies ? next++ : std::max(next - 1, 0);

@@ -33,7 +33,7 @@ struct TracePlace {
 [[nodiscard]] std::string traceEvents(const std::vector<const TraceRecord *> &records,
                                       const TracePlace &place);
 
-/// What stands before all events of a file, and behind them. `part`: further members of
+/// What stands before all events of a file, and after them. `part`: further members of
 /// `otherData`, each after a comma.
 [[nodiscard]] std::string traceHead();
 [[nodiscard]] std::string traceEnd(int64_t dropped, const std::string &part = "");

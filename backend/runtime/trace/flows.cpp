@@ -48,7 +48,7 @@ const TraceRecord *updateTo(const std::vector<Update> &updates, uint64_t wanted,
 
 std::vector<size_t> findOwners(const std::vector<const TraceRecord *> &records) {
   std::vector<size_t> owners(records.size());
-  // Further cells come behind theirs among the records of their task, which may be in two chunks.
+  // Further cells come after theirs among the records of their task, which may be in two chunks.
   std::unordered_map<int32_t, size_t> last;
   for (size_t i = 0; i < records.size(); ++i) {
     owners[i] = i;

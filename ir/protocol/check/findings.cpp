@@ -346,7 +346,7 @@ std::string sentence(const Finding &finding) {
     return "race: " + second + ", and " + bodyText(finding.first.body, withLaunch) + " " +
            verbOf(finding.first).str() + " it, with no order between them";
   case Finding::Kind::OutlivesKernel:
-    return "the kernel does not end clean: " + second + ", and rank " +
+    return "the kernel may end too early: " + second + ", and rank " +
            std::to_string(finding.rank) + " does not wait for that before its kernel ends";
   case Finding::Kind::NotReady:
     return "race with the caller: " + second + " before anything says that rank " +

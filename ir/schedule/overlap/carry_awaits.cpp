@@ -35,7 +35,7 @@ llvm::SmallVector<Op *, 4> awaitedTransfers(Op &await) {
   return transfers;
 }
 
-/// The await that ends the iteration: behind it nothing has effects.
+/// The await that ends the iteration: after it nothing has effects.
 Op *lastAwait(Block &body) {
   for (Op &op : llvm::reverse(body.ops())) {
     if (op.is(OpKind::Await))
@@ -52,7 +52,7 @@ Op *firstConflict(Block &body, const Effectful &transfers, bool &hidesWork) {
   hidesWork = false;
   for (Op &op : body.ops()) {
     Effectful effects = effectsOf(op);
-    // A notify behind the await says that the transfers are complete; a wait may depend on that.
+    // A notify after the await says that the transfers are complete; a wait may depend on that.
     bool speaks = llvm::any_of(effects, [](Op *e) { return e->hasEffect(Signal | Wait | Order); });
     if (speaks || mustStayBehind(transfers, effects) || &op == body.terminator())
       return &op;

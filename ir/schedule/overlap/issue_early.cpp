@@ -99,7 +99,7 @@ bool BlockScheduler::addMemoryEdges() {
   return true;
 }
 
-/// What stops the launch where there is no such rank stays behind the assertions that say so
+/// What stops the launch where there is no such rank stays after the assertions that say so
 /// better.
 void BlockScheduler::addAssertionEdges() {
   llvm::SmallVector<unsigned, 4> assertions;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // ll-messages: words of small messages carry the number of their launch beside the data.
 //
-// Expects: kernels whose drift is bounded (bound-drift), behind all passes that move loads.
+// Expects: kernels whose drift is bounded (bound-drift), after all passes that move loads.
 // Produces: attribute `flagged` on scratch objects, on the puts that fill them and on the loads
 //   that read them, and no notify, wait or await in the kernel. A flagged object has twice the
 //   memory: a word of data and the launch's number are stored together, and a load polls until what
@@ -140,7 +140,7 @@ Value *sweepOfOthers(Value *value) {
 /// Of a dimension that counts ranks.
 enum RankSet : uint8_t { NoRanks = 0, RanksBefore = 1, RanksBehind = 2, AllRanks = 3 };
 
-/// The ranks before or behind this one that a position runs over.
+/// The ranks before or after this one that a position runs over.
 RankSet halfOf(const Value *position) {
   const llvm::ArrayRef<Value *> bounds = boundsOf(position);
   if (bounds.empty() || constantOf(bounds[2]) != 1)
@@ -169,7 +169,7 @@ public:
   /// number is one of its positions, or by the rank that has it.
   static std::optional<Filling> fill(Op &put, const Part &part);
   /// Of a load: each element of the object that is filled is read, and no other; or what ranks
-  /// before this one have sent, or those behind. Adds that to `filling`.
+  /// before this one have sent, or those after. Adds that to `filling`.
   static bool read(Op &load, const Part &part, Filling &filling);
 
 private:
@@ -417,7 +417,7 @@ const char *Messages::judgeWait(Op &wait) {
   return isDerived && isForLoads ? nullptr : "what a wait is for is more than loads of messages";
 }
 
-/// Nobody else reads or writes what it does, and nothing that is sent behind it speaks of it: so no
+/// Nobody else reads or writes what it does, and nothing that is sent after it speaks of it: so no
 /// message ever puts it before anything else.
 const char *Messages::judgeStore(Op &store) {
   Value *view = store.operand(1);

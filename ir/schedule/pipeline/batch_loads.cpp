@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // batch-loads: what several iterations of a loop read is on its way at once.
 //
-// Expects: `for` loops of spaces behind infer-layouts, whose iterations only read and compute.
+// Expects: `for` loops of spaces after infer-layouts, whose iterations only read and compute.
 // Produces: loops of which an iteration does the work of several: first it loads what all of them
 //   read (numbers of rows before the rows), then it computes what they compute, in the same order.
 //   All but the first of them exist only below the loop's end: an `if` around their loads, and one

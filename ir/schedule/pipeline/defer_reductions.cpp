@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // defer-reductions: loops along rows combine tiles group by group, and the groups of a row once,
-// behind the loop.
+// after the loop.
 //
 // Expects: `for` loops of spaces before infer-layouts, without products.
 // Produces: what a loop carries for each row, `top = max(top, max(x, axis: 1))`, is carried for
-//   each group of neighbours of a tile, which one thread has, and reduced behind the loop. So are
+//   each group of neighbours of a tile, which one thread has, and reduced after the loop. So are
 //   sums that follow a maximum, as those of an online softmax:
 //   `total = total * exp(top - next) + sum(exp(x - next), axis: 1)`. Each group has a maximum of
-//   its own there. Behind the loop the sums are brought to the largest maximum (Milakov and
+//   its own there. After the loop the sums are brought to the largest maximum (Milakov and
 //   Gimelshein, "Online normalizer calculation for softmax", 2018).
 // Why: a reduction makes all threads of a program meet. An iteration would wait for the slowest of
 //   its loads, and few loads would be on their way at once.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // keep-rows: what one loop of a body reads, and a later one reads again, stays in shared memory.
 //
-// Expects: kernels without products, behind prefetch-loads.
+// Expects: kernels without products, after prefetch-loads.
 // Produces: two loops of one block that go over the same positions, and read the same tiles of an
 //   input there, share a buffer: loads of the first one put their tiles into it (attribute
 //   `row_buffer`), those of the later ones take them from it (and `from_buffer`). Tiles past the
@@ -215,7 +215,7 @@ bool BlockRows::run(int64_t room, int64_t &number) {
   return true;
 }
 
-/// The blocks of a region that have loops, inner ones behind those around them.
+/// The blocks of a region that have loops, inner ones after those around them.
 void blocksOf(Block &block, llvm::SmallVectorImpl<Block *> &blocks) {
   blocks.push_back(&block);
   for (Op &op : block.ops())

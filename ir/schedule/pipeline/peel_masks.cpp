@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // peel-masks: leaves out masks where they are all true.
 //
-// Expects: loops of spaces behind infer-layouts.
+// Expects: loops of spaces after infer-layouts.
 // Produces: where a loop selects elements of a tile by comparing positions (those of keys that
 //   exist, those up to the diagonal), the tile is taken as it is in iterations where the least, or
 //   the largest, positions tell that all are selected: an `if` around the select and its mask.
@@ -23,7 +23,7 @@ using namespace dtile::ir;
 /// Elements of a thread from which on a mask takes longer than a branch.
 constexpr int64_t kFewestElements = 8;
 
-/// Ops of the loop's body that a mask is made by, each behind those that it uses.
+/// Ops of the loop's body that a mask is made by, each after those that it uses.
 using MaskOps = llvm::SmallSetVector<Op *, 16>;
 
 /// One mask, and when all of it is true.

@@ -2,7 +2,7 @@
 // prefetch-epilogue: leaves loads behind the products of a body to the warp that stores.
 //
 // Expects: spaces whose last store is deferred (specialize-stores), before infer-layouts.
-// Produces: attribute `brought` on loads of tiles like the deferred one, behind the last staged
+// Produces: attribute `brought` on loads of tiles like the deferred one, after the last staged
 //   loop. That warp has TMA bring them to where the tile will stand in shared memory,
 //   as soon as the tile before has left and what they wait for has come; the groups that multiply
 //   read them there.
@@ -37,7 +37,7 @@ private:
   bool changed_ = false;
 };
 
-/// The deferred store itself comes behind the load in the same body.
+/// The deferred store itself comes after the load in the same body.
 bool EpiloguePrefetch::isWritten(Value *view) {
   bool found = false;
   walk(space_.body(), [&](Op &op) {
@@ -103,7 +103,7 @@ bool EpiloguePrefetch::run() {
     if (op.get(attr::epilogue) && op.numOperands() > 0 && op.operand(0)->type().isTile())
       store_ = &op;
   }
-  // What comes behind an await, or a meeting, is after it whatever it names.
+  // What comes after an await, or a meeting, is after it whatever it names.
   walk(space_.body(), [&](Op &op) {
     meets |= op.is(OpKind::Barrier) || (op.is(OpKind::Await) && !op.get(attr::epilogue));
   });

@@ -103,7 +103,7 @@ void LoadPrefetch::choose() {
 }
 
 /// Whether two values are computed alike from the same values, and from inputs, as far as `ops`
-/// behind each other show.
+/// one after the other show.
 bool isSame(const Value &a, const Value &b, unsigned ops = 6) {
   if (&a == &b)
     return true;

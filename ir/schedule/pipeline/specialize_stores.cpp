@@ -3,11 +3,11 @@
 //
 // Expects: spaces whose loads are staged (stage-loads), before infer-layouts.
 // Produces: attribute `deferred` on the last store or put of a tile of each body, and on the
-//   notifies and awaits of it behind. The groups that multiply leave the tile in shared memory and
+//   notifies and awaits of it after. The groups that multiply leave the tile in shared memory and
 //   go on to the next body; another warp stores it, and then notifies.
 // Why: stores, above all those to other ranks, take microseconds until they have landed, and a
 //   notify has to wait for that. The matrix units would stand still.
-// Leaves alone: bodies that do something else behind the store, that give tokens away, or whose
+// Leaves alone: bodies that do something else after the store, that give tokens away, or whose
 //   store's place takes more than arithmetic to find; spaces in order; stores to other ranks whose
 //   memory may not be mapped, as those warps copy in bulk.
 #include "ir/core/builder.h"

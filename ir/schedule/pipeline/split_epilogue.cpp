@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // split-epilogue: lets the warpgroups hand over their rows of a sum one after the other.
 //
-// Expects: spaces whose store is deferred (specialize-stores) and whose loads behind products have
+// Expects: spaces whose store is deferred (specialize-stores) and whose loads after products have
 // been
 //   considered (prefetch-epilogue), before infer-layouts.
 // Produces: attribute `parts` on spaces with few stages, where the memory that this saves is room

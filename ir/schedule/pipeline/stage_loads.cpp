@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // stage-loads: multi-stage staging of the operands of products.
 //
-// Expects: inlined kernels behind the other schedule passes; facts of a machine whose TMA
+// Expects: inlined kernels after the other schedule passes; facts of a machine whose TMA
 //   moves boxes of tensors to shared memory and whose warpgroups multiply what lies there.
 // Produces: for a loop that only adds products of two windows to a tile, or whose products follow
 //   from each other (attention) or are scaled: attribute `stages` on the loop, `swizzle` (bytes) on
@@ -476,7 +476,7 @@ bool LoadStager::canBeScalarLoad(const Candidate &candidate, Op &load) {
 bool LoadStager::isOrderedByBody(const Candidate &candidate) {
   const llvm::SmallVector<Op *, 4> loads = candidate.loads();
   bool isOrdered = llvm::any_of(loads, [&](Op *load) { return isOrderedByWrites(*load); });
-  // What stands behind the loop comes before it only where another loop is around both.
+  // What stands after the loop comes before it only where another loop is around both.
   bool isBefore = true;
   const bool isNested = !candidate.loop->parentOp()->is(OpKind::Space);
   const bool mayChange = llvm::any_of(loads, [](Op *load) { return !isLoadOfInput(*load); });

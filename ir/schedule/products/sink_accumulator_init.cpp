@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// sink-accumulator-init: adds what a sum of staged products begins with behind its loop.
+// sink-accumulator-init: adds what a sum of staged products begins with after its loop.
 //
 // Expects: staged loops that add products to tiles that they carry (stage-loads), before
 //   specialize-stores and prefetch-epilogue.
 // Produces: the loop begins with zeros, or with what is not moved (a sum of a loop before it); what
-//   it began with besides is added behind it. What that is computed from, if nobody else uses it,
+//   it began with besides is added after it. What that is computed from, if nobody else uses it,
 //   is computed and loaded there, too.
 // Why: the tile would be brought while the matrix units have nothing to do, into registers that
-//   these then add to; ptxas awaits each product of sums that were loaded (C7515). Behind the loop
+//   these then add to; ptxas awaits each product of sums that were loaded (C7515). After the loop
 //   the warp that stores can have brought it meanwhile (prefetch-epilogue).
 // Leaves alone: what follows from no tile in memory; loads with something between that writes,
 //   waits or signals; sums that take so many registers that there were none for what is added.
@@ -50,9 +50,9 @@ private:
   Value &start_;
   /// Which of the loop's sums.
   llvm::ArrayRef<unsigned> carried_;
-  /// What the tile is computed from and nothing else is, each behind what uses it.
+  /// What the tile is computed from and nothing else is, each after what uses it.
   llvm::SmallSetVector<Op *, 8> chain_;
-  /// What of that the tile is the sum of, and the ops that add that, each behind what uses it.
+  /// What of that the tile is the sum of, and the ops that add that, each after what uses it.
   llvm::SmallVector<Value *, 4> addends_;
   llvm::SmallVector<Op *, 4> sums_;
   /// The addend that stays where it is, if there is one: others use it, too, or a loop gives it.
@@ -77,7 +77,7 @@ void SumStart::collect(Value &value) {
     collect(*operand);
 }
 
-/// Whether a load gives the same behind the loop.
+/// Whether a load gives the same after the loop.
 bool SumStart::isUndisturbed(const Op &load) const {
   for (const Value *after : load.operands().drop_front())
     if (!after->type().isAcquire())

@@ -6,7 +6,7 @@
 //   attention, where the scores of a tile of keys become weights of its values.
 // Produces: the loop carries that operand, and what the product is added to, instead of the sum;
 //   an iteration begins with both products, the second of the iteration before; a loop of one
-//   iteration behind it adds the last. The first iteration multiplies zeros.
+//   iteration after it adds the last. The first iteration multiplies zeros.
 // Why: what an iteration computes between its products, the matrix units compute nothing; now they
 //   have the delayed product to compute meanwhile (Shah et al., "FlashAttention-3", 2024, section
 //   3.2: intra-warpgroup overlap).
@@ -52,7 +52,7 @@ private:
   PositionChain chain_;
 };
 
-/// Whether all that uses the sum stands behind the first product, and can be moved.
+/// Whether all that uses the sum stands after the first product, and can be moved.
 bool ProductSkew::usesCanMove() {
   Value *sum = body_.argument(carried_ + 1);
   bool isBehind = false;

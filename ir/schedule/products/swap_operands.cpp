@@ -5,7 +5,7 @@
 //
 // Expects: inlined kernels, before stage-loads; facts of a machine whose warpgroups multiply.
 // Produces: the loop sums the transposed product, whose first operand is what the second was; the
-//   sum is transposed back behind the loop, where it only changes which element is called which.
+//   sum is transposed back after the loop, where it only changes which element is called which.
 // Why: wgmma takes its first operand from registers, and its second one from shared memory alone
 //   (PTX ISA, "wgmma.mma_async"). Weights of 8 bits that are converted, or scaled, are as a rule
 //   the second operand: `dot(a[m, k], cast<bf16>(w[n, k]).T)`. In registers elements may come from

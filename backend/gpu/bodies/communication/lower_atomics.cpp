@@ -25,7 +25,7 @@ bool BodyLowering::isOwn(const ir::Value *view) const {
   return false;
 }
 
-/// A fence of each thread, before which all have met where it releases, and behind which they meet
+/// A fence of each thread, before which all have met where it releases, and after which they meet
 /// where it acquires: one thread's atomic speaks for all of them.
 void BodyLowering::lowerMemoryFence(const Op &op) {
   const bool releases = op.get(ir::attr::kind) == "release";

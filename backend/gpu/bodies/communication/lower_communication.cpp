@@ -168,7 +168,7 @@ struct CopyDimension {
 };
 
 /// Makes one dimension of those that lie without gaps in both: neighbours from outside in. What is
-/// left stands innermost, behind dimensions of size 1, so that rows with gaps between them are one
+/// left stands innermost, after dimensions of size 1, so that rows with gaps between them are one
 /// copy whatever made a row.
 void mergeDimensions(llvm::IRBuilder<> &b, llvm::MutableArrayRef<CopyDimension> dims) {
   llvm::Value *one = b.getInt64(1);

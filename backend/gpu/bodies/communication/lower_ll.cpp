@@ -4,7 +4,7 @@
 // it has, and polls for those that it needs.
 //
 // A flagged object's memory is twice its data (backend/launch/frame.h, scratchView): what a view
-// says is n bytes behind the object's begin has its word 2 n bytes behind it. Threads have groups
+// says is n bytes after the object's begin has its word 2 n bytes after it. Threads have groups
 // of one or two words.
 #include "backend/gpu/bodies/lower_body.h"
 
@@ -290,7 +290,7 @@ void BodyLowering::loadLl(Op &op) {
       bits = b.CreateBitCast(bits, packedType(element, unsigned(group.slots.size())));
       for (auto [i, value] :
            llvm::enumerate(unpacked(element, bits, unsigned(group.slots.size())))) {
-        // Behind the end of a row is what the sender's registers happened to hold.
+        // After the end of a row is what the sender's registers happened to hold.
         if (i > 0)
           value = b.CreateSelect(tile.exists(group, unsigned(i)), value,
                                  llvm::Constant::getNullValue(value->getType()));

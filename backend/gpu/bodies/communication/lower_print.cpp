@@ -4,7 +4,7 @@
 //
 // One thread takes room for the record and completes it. In between, each thread writes those
 // elements of a tile that it holds, so that no tile changes its threads for being shown; the
-// program's threads meet before and behind that.
+// program's threads meet before and after that.
 #include "backend/gpu/bodies/lower_body.h"
 #include "backend/gpu/space_facts.h"
 
