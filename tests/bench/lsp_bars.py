@@ -69,7 +69,7 @@ def long_text(examples, lines):
     """So many lines of kernels, with their names numbered."""
     with open(os.path.join(examples, "ag_gemm", "ag_gemm.dtile"), encoding="utf-8") as file:
         whole = file.read()
-    kernel = whole[whole.index("/// Shard"):whole.index("test \"")]
+    kernel = whole[whole.index("/// `comm` sends"):whole.index("test \"")]
     text, count = "", 0
     while text.count("\n") + kernel.count("\n") <= lines:
         text += kernel.replace("kernel ag_gemm", f"kernel ag_gemm_{count}")
