@@ -25,7 +25,11 @@ PRIVATE_WORDS = [
     (r"meetings?", "barrier"),
     (r"(?:ranks|threads|programs|groups|roles|warps|lanes|processes|all|they) meet", "barrier"),
     (r"crooked", "unaligned"),
-    (r"brought", "loaded, prefetched, copied"),
+    (r"brought|brings?", "loads, prefetches, copies"),
+    (r"(?:has|have) come", "has arrived"),
+    (r"such ones?", "the noun"),
+    (r"places? in the source", "source location"),
+    (r"\w+ (?:is|are) no (?:function|value|tile|signal|object|element|operand)s?", "is not a"),
     (r"nobody|everybody|somebody", "the rank, thread, program or person"),
     (r"groups? of warps", "warpgroup"),
     (r"(?:flagged words|words? (?:that carry|with|carrying) flags)", "LL message"),
@@ -279,6 +283,9 @@ def self_test():
         ("A meeting of all.", "meeting"),
         ("Where threads meet.", "threads meet"),
         ("The tile is brought.", "brought"),
+        ("When the data has come.", "has come"),
+        ("A tile or such one.", "such one"),
+        ("A name that is no value.", "that is no value"),
         ("Groups of warps multiply.", "Groups of warps"),
     ):
         assert prose_findings("p", f"\n{text}\n") == [
