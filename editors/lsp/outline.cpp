@@ -206,7 +206,8 @@ json::Value formattingEdits(const Analysis &analysis) {
   const bool isWhole = runGuarded(
       [&] { formatted = format::formatFile(analysis.root, analysis.sources, *messages); });
   if (!isWhole) {
-    (void)messages.release();
+    // Destroying what was left in the middle could fail.
+    [[maybe_unused]] const auto *const left = messages.release();
     return nullptr;
   }
   if (!formatted)

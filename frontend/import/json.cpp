@@ -16,11 +16,13 @@ constexpr size_t kMaxDepth = 32;
 // A forward iterator over bytes that leaves its position behind.
 class CountingIterator {
 public:
+  // The names of std::iterator_traits. NOLINTBEGIN(readability-identifier-naming)
   using difference_type = std::ptrdiff_t;
   using value_type = char;
   using pointer = const char *;
   using reference = const char &;
   using iterator_category = std::forward_iterator_tag;
+  // NOLINTEND(readability-identifier-naming)
 
   CountingIterator() = default;
   CountingIterator(const char *at, const char **reached) : at_(at), reached_(reached) {}
