@@ -50,5 +50,12 @@ if [ "$target" = nvptx ] && python3 -c "import torch" 2>/dev/null; then
   export DTILEC PYTHONPATH
   python3 "$root/tests/gpu/trace_check.py" "$out/python.json"
   python3 "$root/tests/tools/check_trace.py" "$out/python.json" bodies=1+ launches=2+ dropped=0
+  # A job of two processes, whose files are joined.
+  if python3 -c "import sys, torch; sys.exit(torch.cuda.device_count() < 2)"; then
+    torchrun --nproc-per-node 2 "$root/tests/gpu/trace_check.py" "$out/job-@rank.json"
+    "$dtilec" trace "$out/job-0.json" "$out/job-1.json" --merge "$out/job.json"
+    python3 "$root/tests/tools/check_trace.py" "$out/job.json" bodies=1+ waits=1+ arrows=1+ \
+      launches=2+ dropped=0
+  fi
 fi
 echo "traces: $out"
