@@ -24,8 +24,8 @@ Value *Lowering::placesAlong(llvm::ArrayRef<int64_t> shape, size_t axis, int64_t
   return builder_.value(OpKind::Broadcast, {at}, builder_.types().tile(shape, DType::I32));
 }
 
-// In each step every element takes what ends d before it, with d = 1, 2, 4 …, so that each has 2 d
-// elements behind it.
+// In each step every element takes what ends d before it, with d = 1, 2, 4 …, and is then the
+// result of 2 d elements.
 Lowering::Values Lowering::scanBy(const TExpr &expr) {
   Values running;
   for (const TExpr *operand : expr.operands)

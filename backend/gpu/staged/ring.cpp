@@ -99,14 +99,11 @@ bool isOnlyAdded(const Op &dot) {
 
 /// Registers of all threads for a product's first operand, where it is not in shared memory.
 int64_t registersOfFirst(const Op &dot) {
-  constexpr int64_t kWord = 4;
-  const Op *op = ir::residentOperand(dot)->definingOp();
-  while (op && op->is(OpKind::Trans))
-    op = op->operand(0)->definingOp();
+  const Op *op = ir::sourceOfFactor(*dot.operand(0));
   const bool isShared =
       dot.has(ir::attr::resident) || (op && isStagedLoad(*op) && !isReadLoad(*op));
   const ir::Type tile = dot.operand(0)->type();
-  const int64_t words = tile.elements() * int64_t(dtypeBytes(tile.dtype())) / kWord;
+  const int64_t words = tile.elements() * int64_t(dtypeBytes(tile.dtype())) / ir::kRegisterBytes;
   return isShared ? 0 : words;
 }
 

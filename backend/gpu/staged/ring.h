@@ -156,8 +156,9 @@ struct Ring {
   bool hasManySums = false;
   /// i32, in shared memory.
   llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
-  /// Copy warps transpose tiles. i32, in shared memory: the barriers where those have come.
+  /// Copy warps transpose some of the tiles.
   bool transposes = false;
+  /// i32, in shared memory: the barriers where TMA has loaded those.
   llvm::Value *loaded = nullptr;
   /// i32, in shared memory: the first unit, and the barriers of the units.
   llvm::Value *firstUnit = nullptr, *unitFull = nullptr, *unitEmpty = nullptr;
