@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// swap-operands: computes (b a)^T for a b, where b is computed and a is loaded, or where both are
-//   loaded and b is MN-major, of a type of which the instruction takes K-major tiles alone. Where
-//   a is MN-major as well, the larger of the two is multiplied from registers.
+// swap-operands: computes (b a)^T for a b, where a is loaded, and
+//   - b is computed, or
+//   - b is loaded and MN-major, of a type of which the instruction takes K-major tiles alone (where
+//     a is MN-major as well, the larger of the two is multiplied from registers), or
+//   - b is loaded, and only its rows are a multiple of the instruction's: products of 8 to 250 rows
+//     have tiles of 16 to 256 rows that way, and 128 or 256 columns.
 //
 // Expects: inlined kernels, before stage-loads; facts of a machine whose warpgroups multiply.
 // Produces: the loop sums the transposed product, whose first operand is what the second was; the
@@ -58,6 +61,21 @@ bool isMnMajorSecond(const Op &dot, const TargetFacts &facts) {
          !product->takesMnMajor && shape[1] % (2 * facts.groupRows) == 0;
 }
 
+/// Whether one warpgroup or two have an instruction for tiles of so many rows.
+bool areRowsOfGroups(int64_t rows, const TargetFacts &facts) {
+  const int64_t blocks = rows / facts.groupRows;
+  return rows % facts.groupRows == 0 && (blocks == 1 || blocks % 2 == 0);
+}
+
+/// Whether both operands are loaded, and the columns of the product are rows of an instruction, but
+/// its rows are not. An instruction has more numbers of columns than of rows, so tiles can be as
+/// high as the matrix needs: one round of 124 tiles of 160x192 in place of two of 141 of 128x256.
+bool hasRowsOfNone(const Op &dot, const TargetFacts &facts) {
+  const llvm::ArrayRef<int64_t> shape = dot.result()->type().shape();
+  return isLoaded(*dot.operand(0)) && isLoaded(*dot.operand(1)) &&
+         !areRowsOfGroups(shape[0], facts) && areRowsOfGroups(shape[1], facts);
+}
+
 /// The only product of a loop, where it is added to a tile of the loop and that is all there is to
 /// both; else null.
 Op *onlySum(Op &loop) {
@@ -78,13 +96,22 @@ Op *onlySum(Op &loop) {
   return isSum ? found : nullptr;
 }
 
-/// Whether warpgroups have an instruction for the product the other way round.
-bool isPossible(const Op &dot, const TargetFacts &facts) {
+/// Why the product of a loop is computed the other way round, as a remark says it; empty where it
+/// is not, or warpgroups have no instruction for that.
+llvm::StringRef whySwapped(const Op &dot, const Op &loop, const TargetFacts &facts) {
   const Type a = dot.operand(0)->type(), b = dot.operand(1)->type(), sum = dot.result()->type();
   const GroupProduct *product =
       facts.findGroupProduct(b.dtype(), a.dtype(), sum.dtype(), dot.has(attr::precision));
-  return product && product->fromRegisters && sum.shape()[1] % facts.groupRows == 0 &&
-         sum.shape()[0] % kColumns == 0 && sum.shape()[0] <= kMostColumns;
+  if (!product || !isLoaded(*dot.operand(0)) || sum.shape()[1] % facts.groupRows != 0 ||
+      sum.shape()[0] % kColumns != 0 || sum.shape()[0] > kMostColumns)
+    return {};
+  if (product->fromRegisters && isComputedIn(*dot.operand(1), loop.body()))
+    return "what is computed is multiplied from registers";
+  if (product->fromRegisters && isMnMajorSecond(dot, facts))
+    return "the MN-major one is multiplied from registers";
+  if (hasRowsOfNone(dot, facts))
+    return "instructions have as many columns as it has rows";
+  return {};
 }
 
 /// A tile transposed: what it was before it was, or what it repeats; else by an op.
@@ -138,17 +165,11 @@ bool swapOperands(Module &module, PassContext &context) {
     return changed;
   for (Op *loop : loopsOfSpaces(module)) {
     Op *dot = loop->is(OpKind::For) ? onlySum(*loop) : nullptr;
-    if (!dot || !isLoaded(*dot->operand(0)) || !isPossible(*dot, *context.facts))
-      continue;
-    const bool isComputed = isComputedIn(*dot->operand(1), loop->body());
-    if (!isComputed && !isMnMajorSecond(*dot, *context.facts))
+    const llvm::StringRef why = dot ? whySwapped(*dot, *loop, *context.facts) : "";
+    if (why.empty())
       continue;
     swap(*loop, *dot);
-    context.remark(*dot, isComputed
-                             ? "its operands are swapped: what is computed is multiplied from "
-                               "registers"
-                             : "its operands are swapped: the MN-major one is multiplied from "
-                               "registers");
+    context.remark(*dot, "its operands are swapped: " + llvm::Twine(why));
     changed = true;
   }
   return changed;
