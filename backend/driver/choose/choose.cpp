@@ -194,7 +194,7 @@ private:
                                           const Constants &constants) const;
   void add(const sema::KernelInstance &instance, const Constants &constants, Tried tried);
   void tryTogether();
-  void tryNeighbours();
+  void tryNeighbours(llvm::ArrayRef<std::vector<int64_t>> values, size_t kept);
   void tryOrders();
   void sample(const PreparedVariant &made);
   void tryWanted(llvm::ArrayRef<Constants> wanted);
@@ -377,23 +377,22 @@ void Search::tryTogether() {
   }
 }
 
-/// Where not all combinations are tried: the next values of each choice, from those that are the
-/// best so far.
-void Search::tryNeighbours() {
+/// The next values of each choice, from the `kept` configurations that are the best so far.
+void Search::tryNeighbours(llvm::ArrayRef<std::vector<int64_t>> values, size_t kept) {
   const size_t end = tried_.size() + kMostNeighbours;
   // Of one round; they are looked at side by side.
   std::vector<Constants> fresh;
   do {
     fresh.clear();
-    for (const size_t i : cover(times_, kLocalKept)) {
+    for (const size_t i : cover(times_, kept)) {
       const Constants best = found_.possible[i].constants;
       for (size_t c = 0; c < best.size(); ++c) {
-        const auto at = size_t(llvm::find(values_[c], best[c].second) - values_[c].begin());
+        const auto at = size_t(llvm::find(values[c], best[c].second) - values[c].begin());
         for (const size_t next : {at + 1, at - 1}) {
           Constants other = best;
-          if (next >= values_[c].size() || tried_.size() + fresh.size() >= end)
+          if (next >= values[c].size() || tried_.size() + fresh.size() >= end)
             continue;
-          other[c].second = values_[c][next];
+          other[c].second = values[c][next];
           if (!tried_.contains(other) && !llvm::is_contained(fresh, other))
             fresh.push_back(other);
         }
@@ -429,8 +428,13 @@ Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
     tryTogether();
   if (found_.possible.empty())
     tryAll(combinations(choices_, values_, kMostConfigurations));
+  // Not all combinations were tried.
   if (all > double(kMostConfigurations))
-    tryNeighbours();
+    tryNeighbours(values_, kLocalKept);
+  // Instructions of warpgroups have any number of columns.
+  if (target_.facts()->groupRows > 0)
+    if (const auto finer = finerValuesOf(choices_, values_); finer != values_)
+      tryNeighbours(finer, most);
   tryOrders();
   if (!found_.possible.empty())
     tryWanted(wanted);

@@ -92,6 +92,22 @@ std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices)
   return values;
 }
 
+std::vector<std::vector<int64_t>> finerValuesOf(llvm::ArrayRef<sema::Choice> choices,
+                                                llvm::ArrayRef<std::vector<int64_t>> values) {
+  constexpr int64_t kStep = 16, kMost = 256;
+  std::vector<std::vector<int64_t>> finer(values.begin(), values.end());
+  for (auto [choice, list] : llvm::zip_equal(choices, finer)) {
+    if (choice.use != sema::Choice::Use::Block || !choice.multiplies || choice.isShared ||
+        !choice.allowed.empty() ||
+        llvm::any_of(list, [&](int64_t v) { return v % kStep != 0 || v > kMost; }))
+      continue;
+    list.clear();
+    for (int64_t value = kStep; value <= kMost; value += kStep)
+      list.push_back(value);
+  }
+  return finer;
+}
+
 std::vector<Constants> combinations(llvm::ArrayRef<sema::Choice> choices,
                                     llvm::ArrayRef<std::vector<int64_t>> values, size_t most) {
   size_t all = 1;

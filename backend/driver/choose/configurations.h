@@ -9,6 +9,10 @@ namespace dtile::driver {
 /// Values worth trying of each choice, in the order of `choices`.
 [[nodiscard]] std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices);
 
+/// The same with all multiples of 16 for blocks of products.
+[[nodiscard]] std::vector<std::vector<int64_t>>
+finerValuesOf(llvm::ArrayRef<sema::Choice> choices, llvm::ArrayRef<std::vector<int64_t>> values);
+
 /// All configurations where they are at most `most`, else as many by a fixed seed.
 [[nodiscard]] std::vector<Constants> combinations(llvm::ArrayRef<sema::Choice> choices,
                                                   llvm::ArrayRef<std::vector<int64_t>> values,
