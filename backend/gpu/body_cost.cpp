@@ -29,7 +29,8 @@ public:
 
   /// What of a body the function gives, and at least.
   using Part = llvm::Value *(model::BodyTime<CostFunction>::*)(ir::Block & body);
-  llvm::Function *lower(Op &space, llvm::StringRef name, Part part, double least);
+  llvm::Function *lower(Op &space, llvm::StringRef name, Part part, double least,
+                        bool isPaired = false);
 
   // ---- The domain ----
   [[nodiscard]] llvm::Value *real(double value) {
@@ -47,7 +48,7 @@ public:
                                     llvm::Value *otherwise) {
     return b.CreateSelect(scalar(&condition), then, otherwise);
   }
-  [[nodiscard]] llvm::Value *unlessAligned(Op &load, double time);
+  [[nodiscard]] llvm::Value *byRowStart(Op &load, const model::ByRowStart &numbers);
   [[nodiscard]] llvm::Value *unlessOwn(ir::Value &peer, llvm::Value *bytes) {
     llvm::Value *isOwn = b.CreateICmpEQ(scalar(&peer), fact(OpKind::Rank));
     return b.CreateSelect(isOwn, real(0), bytes);
@@ -124,18 +125,24 @@ llvm::Value *CostFunction::bytesOfView(ir::Value &view) {
   return bytes;
 }
 
-llvm::Value *CostFunction::unlessAligned(Op &load, double time) {
+llvm::Value *CostFunction::byRowStart(Op &load, const model::ByRowStart &numbers) {
   // What is not known is taken to be aligned: most tensors are.
   Op *object = model::objectOfRows(load);
   if (!object || !isKnown(*object->result()))
-    return real(0);
+    return real(numbers.by128);
   const View from = view(object->result());
   llvm::Value *begins = b.getInt64(0);
   for (const ViewDimension &dim : llvm::ArrayRef(from.dims).drop_back())
     begins = b.CreateOr(begins, dim.stride);
   begins = b.CreateMul(begins, b.getInt64(dtypeBytes(from.type.dtype())));
-  llvm::Value *rest = b.CreateAnd(begins, b.getInt64(model::kRowAlign - 1));
-  return b.CreateSelect(b.CreateIsNull(rest), real(0), real(time));
+  llvm::Value *number = real(numbers.by128);
+  for (const auto &[bytes, otherwise] :
+       {std::pair(128, numbers.by64), std::pair(64, numbers.by32), std::pair(32, numbers.by16),
+        std::pair(16, numbers.anywhere)}) {
+    llvm::Value *rest = b.CreateAnd(begins, b.getInt64(uint64_t(bytes) - 1));
+    number = b.CreateSelect(b.CreateIsNull(rest), number, real(otherwise));
+  }
+  return number;
 }
 
 llvm::Value *CostFunction::rounds(Op &loop, int64_t together) {
@@ -143,7 +150,8 @@ llvm::Value *CostFunction::rounds(Op &loop, int64_t together) {
                                b.CreateSDiv(scalar(loop.operand(2)), b.getInt64(together))));
 }
 
-llvm::Function *CostFunction::lower(Op &space, llvm::StringRef name, Part part, double least) {
+llvm::Function *CostFunction::lower(Op &space, llvm::StringRef name, Part part, double least,
+                                    bool isPaired) {
   llvm::Type *i64 = b.getInt64Ty();
   auto *type = llvm::FunctionType::get(i64, {b.getPtrTy(), i64, i64, i64}, /*isVarArg=*/false);
   llvm::Function *function = launch_.function(name, type);
@@ -160,7 +168,7 @@ llvm::Function *CostFunction::lower(Op &space, llvm::StringRef name, Part part, 
       known_[argument] = true;
     }
   model::BodyTime<CostFunction> cost(*this, machine_, toReal(function->getArg(2)),
-                                     toReal(function->getArg(3)));
+                                     toReal(function->getArg(3)), /*facts=*/nullptr, isPaired);
   llvm::Value *weight = larger((cost.*part)(space.body()), real(least));
   b.CreateRet(b.CreateFPToSI(smaller(weight, real(kMostNanoseconds)), i64));
   end();
@@ -173,6 +181,13 @@ llvm::Function *lowerCost(launch::LaunchModule &module, const launch::Frame &fra
                           const TargetFacts &machine, llvm::StringRef name) {
   return CostFunction(module, frame, machine)
       .lower(space, name, &model::BodyTime<CostFunction>::bodyTime, kLeastNanoseconds);
+}
+
+llvm::Function *lowerPairedCost(launch::LaunchModule &module, const launch::Frame &frame, Op &space,
+                                const TargetFacts &machine, llvm::StringRef name) {
+  return CostFunction(module, frame, machine)
+      .lower(space, name, &model::BodyTime<CostFunction>::bodyTime, kLeastNanoseconds,
+             /*isPaired=*/true);
 }
 
 llvm::Function *lowerLatency(launch::LaunchModule &module, const launch::Frame &frame, Op &space,

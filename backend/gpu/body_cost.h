@@ -15,6 +15,11 @@ namespace dtile::backend::gpu {
                                         ir::Op &space, const TargetFacts &machine,
                                         llvm::StringRef name);
 
+/// The same of bodies whose programs share loads in pairs (pass multicast-operands).
+[[nodiscard]] llvm::Function *lowerPairedCost(launch::LaunchModule &module,
+                                              const launch::Frame &frame, ir::Op &space,
+                                              const TargetFacts &machine, llvm::StringRef name);
+
 /// Emits `i64 latency(frame, body, together, running)`: the nanoseconds that such a body waits
 /// beside that. For memory once, and before each copy; for what it has sent to land, before each
 /// notify; for a signal that is there to be read.

@@ -138,8 +138,10 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     image.spaces.push_back(spaceFacts(op, machine));
     if (const Op *loop = dividedLoop(op))
       image.partialBytes = std::max(image.partialBytes, partialBytes(*loop, bodyThreads(kernel)));
-    if (mayPairBodies(op))
+    if (mayPairBodies(op)) {
       image.paired = lowerPairedCount(host_, frame, op, part + ".paired");
+      image.pairedWeight = lowerPairedCost(host_, frame, op, machine, part + ".paired_weight");
+    }
   }
   if (!frame.tensorMaps().empty())
     image.byTma = lowerByTma(host_, frame, prefix + ".by_tma");

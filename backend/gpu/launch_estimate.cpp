@@ -3,6 +3,7 @@
 // residency estimated from the IR instead of asked of the driver.
 #include "backend/gpu/launch_estimate.h"
 
+#include "backend/gpu/paired_bodies.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device_abi.h"
@@ -126,7 +127,7 @@ struct BodyMeans {
 
 BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
                   model::LaunchSizes &sizes, model::BodyFacts &facts, const TargetFacts &machine,
-                  double together, double running) {
+                  double together, double running, bool isPaired = false) {
   const int64_t samples = std::min(bodies, kSampledBodies);
   double weight = 0, latency = 0, shared = 0, remote = 0;
   for (int64_t i = 0; i < samples; ++i) {
@@ -136,7 +137,7 @@ BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
       const int64_t step = *sizes.number(*space.operand(3 * d + 2));
       sizes.set(*space.body().arguments()[d], first + body % counts[d] * step);
     }
-    model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running, &facts);
+    model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running, &facts, isPaired);
     weight += time.bodyTime(space.body());
     latency += time.latency(space.body());
     shared += time.sharedTime(space.body());
@@ -176,13 +177,24 @@ struct GpuLaunchEstimate::Work {
   llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> counts;
 };
 
+bool GpuLaunchEstimate::isByTma(Work &work) {
+  return llvm::all_of(spaces_, [&](Op *space) {
+    bool isAligned = true;
+    ir::walk(*space, [&](Op &op) {
+      if (ir::comesVia(op, ir::LoadPath::Tma))
+        isAligned &= work.sizes.byRowStart(op, {.anywhere = 1}) == 0;
+    });
+    return isAligned;
+  });
+}
+
 bool GpuLaunchEstimate::isUnstaged(Work &work) {
   return llvm::any_of(spaces_, [&](Op *space) {
     bool isAligned = true;
     if (facts_.hasUnstagedBody(*space))
       ir::walk(*space, [&](Op &op) {
         if (ir::comesVia(op, ir::LoadPath::Tma))
-          isAligned &= work.sizes.unlessAligned(op, 1) == 0;
+          isAligned &= work.sizes.byRowStart(op, {.anywhere = 1}) == 0;
       });
     return !isAligned;
   });
@@ -259,13 +271,50 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(llvm::ArrayRef<int64_t
   return best;
 }
 
+int32_t GpuLaunchEstimate::pair(Work &work, int32_t programs, Estimated of) {
+  Op &space = *spaces_.front();
+  if (machine_.clusterPrograms < 2 || !mayPairBodies(space) || !isByTma(work))
+    return programs;
+  llvm::SmallVector<int64_t, 4> counts = work.counts.front();
+  int64_t &even = counts[*ir::TileOrder::fromSpace(space).pairedDimension()];
+  if (even <= 1)
+    return programs;
+  even += even % 2;
+  int64_t paired = 1;
+  for (const int64_t count : counts)
+    paired *= count;
+  const int32_t others = programs - of.first[1];
+  const int64_t room = residentInClusters(2) - (others + others % 2);
+  const auto [running, together] =
+      dtile_load_of(int32_t(spaces_.size()), work.bodies, int32_t(machine_.processors * each_),
+                    machine_.processors);
+  const BodyMeans means = meansOf(space, work.counts.front(), work.bodies[0], work.sizes, facts_,
+                                  machine_, double(together), double(running), /*isPaired=*/true);
+  const auto alone = double(of.weights[0] + of.latencies[0]);
+  const int32_t inPairs = dtile_pair_programs(paired, room, work.bodies[0], of.first[1],
+                                              double(of.facts[0].divide) / alone,
+                                              alone / double(means.weight + of.latencies[0]));
+  if (inPairs == 0)
+    return programs;
+  of.bodies[0] = paired;
+  of.weights[0] = means.weight;
+  const int32_t moved = inPairs - of.first[1];
+  for (size_t s = 1; s <= spaces_.size(); ++s)
+    of.first[s] += moved;
+  return programs + moved;
+}
+
+int32_t GpuLaunchEstimate::residentInClusters(int32_t parts) const {
+  // Clusters end where groups of processors do; how many there are exactly, only the driver knows.
+  const int64_t group = parts > 1 ? machine_.groupProcessors : machine_.processors;
+  return int32_t(group * each_ / parts * (machine_.processors / group) * parts);
+}
+
 std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t parts) {
   const auto count = int32_t(spaces_.size());
   if (parts > 1 && isUnstaged(work))
     return std::nullopt;
-  // Clusters end where groups of processors do; how many there are exactly, only the driver knows.
-  const int64_t group = parts > 1 ? machine_.groupProcessors : machine_.processors;
-  const auto resident = int32_t(group * each_ / parts * (machine_.processors / group) * parts);
+  const int32_t resident = residentInClusters(parts);
   int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
           latencies[DTILE_DEVICE_MAX_SPACES] = {}, shared[DTILE_DEVICE_MAX_SPACES] = {};
   std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);
@@ -294,6 +343,8 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
       dtile_share_programs(count, facts, bodies, weights, latencies, resident, first);
   if (programs > 0 && parts > 1)
     programs = dtile_align_to_clusters(count, facts, parts, resident, bodies, first);
+  if (programs > 0 && parts == 1)
+    programs = pair(work, programs, {facts, bodies, weights, latencies, first});
   if (programs < 0 || (programs == 0 && parts > 1))
     return std::nullopt;
   LaunchTimeline launch;

@@ -6,6 +6,8 @@
 #include "ir/machine/target_facts.h"
 #include "ir/model/body_facts.h"
 
+struct dtile_device_space;
+
 namespace dtile::backend::gpu {
 
 /// A kernel with the passes of a machine run on it. It and the machine must outlive the estimate.
@@ -24,6 +26,19 @@ private:
   bool countBodies(Work &work);
   /// Whether all threads load tiles that are staged where TMA can describe all.
   bool isUnstaged(Work &work);
+  /// Whether TMA can describe all tensors that it is to load.
+  bool isByTma(Work &work);
+  /// Programs that run at once in clusters of so many.
+  [[nodiscard]] int32_t residentInClusters(int32_t parts) const;
+  /// What a launch is estimated by, a number a space.
+  struct Estimated {
+    const dtile_device_space *facts;
+    int64_t *bodies, *weights, *latencies;
+    int32_t *first;
+  };
+  /// Lets programs of the first space share loads in pairs where the launch ends earlier so. Gives
+  /// the number of programs.
+  int32_t pair(Work &work, int32_t programs, Estimated of);
   /// With clusters of so many programs; nothing where these cannot be.
   std::optional<LaunchTimeline> timeline(Work &work, int32_t parts);
 

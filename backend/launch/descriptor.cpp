@@ -284,6 +284,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               m_.array(prefix + ".spaces", m_.abi.deviceSpace, spaces),
                               image.byTma ? image.byTma : m_.null(),
                               image.paired ? image.paired : m_.null(),
+                              image.pairedWeight ? image.pairedWeight : m_.null(),
                               i32(image.sites.size()),
                               i32(image.shmemVersion),
                               m_.array(prefix + ".sites", m_.abi.site, image.sites),

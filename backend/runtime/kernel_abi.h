@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 15
+#define DTILE_ABI_VERSION 16
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -239,6 +239,8 @@ typedef struct dtile_device_image {
    * an operand (pass multicast-operands), those that fill up pairs among them; 0 where no two
    * bodies have a tile in common */
   int64_t (*paired)(const void *frame);
+  /* the weight of a body of the first space in such a launch; null where `paired` is */
+  int64_t (*paired_weight)(const void *frame, int64_t body, int64_t together, int64_t running);
   /* places and messages that reports name by number */
   int32_t nsites;
   /* of the provider's own device code, as 30405 for NVSHMEM 3.4.5; 0: it has none */

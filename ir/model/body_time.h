@@ -32,15 +32,16 @@ namespace dtile::model {
 ///   Number bytesOfView(Value &)        of a view that is known
 ///   Number smaller(Number, Number)
 ///   Number unlessOwn(Value &peer, Number bytes)   0 where the peer is this rank
+///   Number byRowStart(Op &load, const ByRowStart &)
 template <typename Domain> class BodyTime {
 public:
   using Number = typename Domain::Number;
   /// `together`: programs on one processor; `running`: on all processors. `facts`, where several
-  /// share them, are of the kernel.
+  /// share them, are of the kernel. `isPaired`: two programs share loads (pass multicast-operands).
   BodyTime(Domain &domain, const TargetFacts &machine, Number together, Number running,
-           BodyFacts *facts = nullptr)
+           BodyFacts *facts = nullptr, bool isPaired = false)
       : d_(domain), machine_(machine), together_(together), running_(running),
-        facts_(facts ? *facts : own_) {}
+        facts_(facts ? *facts : own_), isPaired_(isPaired) {}
   BodyTime(const BodyTime &) = delete;
   BodyTime &operator=(const BodyTime &) = delete;
 
@@ -249,14 +250,24 @@ private:
   Number roundAhead(ir::Op &loop, Number round) {
     const Timing &timing = machine_.timing;
     const bool isTma = loadsAhead(loop) == Ahead::Tma;
-    const double bytes = bytesAhead(loop, machine_);
+    double bytes = 0;
+    Number cached = d_.real(0);
+    for (ir::Op &op : loop.body().ops()) {
+      const double own = bytesAhead(op, machine_);
+      if (own == 0)
+        continue;
+      bytes += own;
+      const double share = isPaired_ && op.get(ir::attr::multicast) ? 0.5 : 1;
+      cached = d_.add(cached, d_.mul(d_.real(share / timing.cacheRate),
+                                     d_.byRowStart(op, cacheBytesAhead(op, machine_))));
+    }
     const double rate = isTma ? timing.tmaRate : timing.asyncRate;
     // A stage that is being read is not on its way.
     const double depth = isTma ? double(std::max<int64_t>(loop.get(ir::attr::stages) - 1, 1))
                                : double(loop.get(ir::attr::async_stages));
     const double latency = (isTma ? timing.tmaLatency : timing.asyncLatency) / depth;
     round = d_.larger(round, d_.mul(d_.real(bytes / rate), together_));
-    round = d_.larger(round, d_.mul(d_.real(bytes / timing.cacheRate), running_));
+    round = d_.larger(round, d_.mul(cached, running_));
     round =
         d_.larger(round, d_.mul(d_.real(facts_.streamedAhead(loop) / timing.memoryRate), running_));
     // Neither TMA nor cp.async takes rows that begin anywhere. TMA brings them folded, one operand
@@ -268,7 +279,7 @@ private:
         const bool isFolded = isTma && facts_.foldedUnits(loop) > 0;
         const double time =
             isFolded ? foldedTime(op) : bytesOf(op.result()->type()) / timing.copyWarpRate;
-        const Number one = d_.unlessAligned(op, time);
+        const Number one = d_.byRowStart(op, {.anywhere = time});
         copied = isFolded || (isTma && facts_.hasUnstagedBody(loop)) ? d_.add(copied, one)
                                                                      : d_.larger(copied, one);
       }
@@ -286,7 +297,7 @@ private:
     if (!tile.isTile() || tile.rank() != 2 || !ir::multiplies(*load.enclosing(ir::OpKind::Space)))
       return d_.real(0);
     const double time = kMore * bytesOf(tile) / (2 * machine_.timing.localRate);
-    return d_.mul(d_.unlessAligned(load, time), together_);
+    return d_.mul(d_.byRowStart(load, {.anywhere = time}), together_);
   }
 
   /// Of an iteration's tiles that copy warps transpose.
@@ -390,6 +401,7 @@ private:
   bool takesKept_ = false;
   BodyFacts own_;
   BodyFacts &facts_;
+  bool isPaired_;
 };
 
 } // namespace dtile::model

@@ -169,11 +169,10 @@ std::optional<int64_t> LaunchSizes::number(Value &value) {
   return made;
 }
 
-double LaunchSizes::unlessAligned(ir::Op &load, double time) {
+double LaunchSizes::byRowStart(ir::Op &load, const ByRowStart &numbers) {
   Value *row = rowElements(load);
   const std::optional<int64_t> elements = row ? number(*row) : std::nullopt;
-  const int64_t bytes = dtypeBytes(load.result()->type().dtype());
-  return elements && *elements * bytes % kRowAlign != 0 ? time : 0;
+  return numbers.of(elements.value_or(0) * dtypeBytes(load.result()->type().dtype()));
 }
 
 std::optional<int64_t> LaunchSizes::compute(Op &op) {

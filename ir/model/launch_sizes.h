@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/core/ir.h"
+#include "ir/model/op_cost.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
@@ -46,8 +47,8 @@ public:
   [[nodiscard]] bool isKnown(ir::Value &value);
   [[nodiscard]] double rounds(ir::Op &loop, int64_t together);
   [[nodiscard]] double bytesOfView(ir::Value &view);
-  /// `time` where the rows that a load reads do not begin at multiples of 16 bytes; else 0.
-  [[nodiscard]] double unlessAligned(ir::Op &load, double time);
+  /// What is not known is taken to be aligned.
+  [[nodiscard]] double byRowStart(ir::Op &load, const ByRowStart &numbers);
   [[nodiscard]] double unlessOwn(ir::Value &peer, double bytes) {
     return number(peer).value_or(1) == 0 ? 0 : bytes;
   }

@@ -298,16 +298,22 @@ ir::Value *rowElements(Op &load) {
   return object ? object->operand(object->numOperands() - 1) : nullptr;
 }
 
-double bytesAhead(Op &loop, const TargetFacts &machine) {
-  double bytes = 0;
-  for (Op &op : loop.body().ops()) {
-    if (!isAhead(op))
-      continue;
-    const ir::Type type = op.result()->type();
-    const int64_t row = type.shape().back() * dtypeBytes(type.dtype());
-    bytes += bytesOf(type) * (row < kLineBytes ? machine.timing.shortRowFactor : 1.0);
-  }
-  return bytes;
+double bytesAhead(const Op &op, const TargetFacts &machine) {
+  if (!isAhead(op))
+    return 0;
+  const ir::Type type = op.result()->type();
+  const int64_t row = type.shape().back() * dtypeBytes(type.dtype());
+  return bytesOf(type) * (row < kLineBytes ? machine.timing.shortRowFactor : 1.0);
+}
+
+ByRowStart cacheBytesAhead(const Op &op, const TargetFacts &machine) {
+  const double bytes = bytesAhead(op, machine);
+  const Timing &timing = machine.timing;
+  return {.by128 = bytes,
+          .by64 = bytes * timing.cacheRows64,
+          .by32 = bytes * timing.cacheRows32,
+          .by16 = bytes * timing.cacheRows16,
+          .anywhere = bytes * timing.cacheRows16};
 }
 
 bool hasUnstagedBody(Op &space) {

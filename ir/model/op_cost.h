@@ -61,22 +61,38 @@ enum class Ahead : uint8_t { No, Tma, Threads };
 /// What the bytes of rows are multiples of that TMA and cp.async can load.
 inline constexpr int64_t kRowAlign = 16;
 
+/// A number by where the rows that a load reads begin: at multiples of so many bytes, or anywhere.
+struct ByRowStart {
+  double by128 = 0, by64 = 0, by32 = 0, by16 = 0, anywhere = 0;
+
+  [[nodiscard]] double of(int64_t rowBytes) const {
+    return rowBytes % 128 == 0  ? by128
+           : rowBytes % 64 == 0 ? by64
+           : rowBytes % 32 == 0 ? by32
+           : rowBytes % 16 == 0 ? by16
+                                : anywhere;
+  }
+};
+
 /// The parameter whose rows a load reads; null where it has one row, or is chosen from two.
 [[nodiscard]] ir::Op *objectOfRows(ir::Op &load);
 /// The number of elements in a row of it, where it is contiguous: where the next row begins. Or
 /// null.
 [[nodiscard]] ir::Value *rowElements(ir::Op &load);
 
-/// Bytes that a round of such a loop brings to shared memory, as the memory system sees them: rows
-/// shorter than a line of 128 bytes cost more than their bytes.
-[[nodiscard]] double bytesAhead(ir::Op &loop, const TargetFacts &machine);
+/// Bytes that a load brings to shared memory ahead of its use, as the memory system sees them: rows
+/// shorter than a line of 128 bytes cost more than their bytes. 0 of other operations.
+[[nodiscard]] double bytesAhead(const ir::Op &op, const TargetFacts &machine);
+/// What these ask of the L2 cache, in bytes: rows that do not begin where a line does need more
+/// lines.
+[[nodiscard]] ByRowStart cacheBytesAhead(const ir::Op &op, const TargetFacts &machine);
 
 /// Whether a staged space has a second body, for tensors that TMA cannot describe: all threads load
 /// what they multiply, and no cluster shares its loops. Else copy warps bring these. Their place is
 /// taken where rows are gathered.
 [[nodiscard]] bool hasUnstagedBody(ir::Op &space);
 
-/// Of bytesAhead, those that come from memory (streams.h).
+/// Of the bytes that a round of a loop brings, those that come from memory (streams.h).
 [[nodiscard]] double streamedAhead(ir::Op &loop);
 
 /// Nanoseconds that a program waits at an op before its next one.

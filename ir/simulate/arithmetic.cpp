@@ -390,15 +390,22 @@ Slot TimeDomain::bytesOfView(Value &view) {
   return bytes;
 }
 
-Slot TimeDomain::unlessAligned(ir::Op &load, double time) {
+Slot TimeDomain::byRowStart(ir::Op &load, const model::ByRowStart &numbers) {
   Value *row = model::rowElements(load);
   const std::optional<Slot> elements = row ? a_.number(*row) : std::nullopt;
   if (!elements)
-    return a_.real(0);
+    return a_.real(numbers.by128);
   const Slot bytes =
       a_.emit(Code::Mul, *elements, a_.integer(dtypeBytes(load.result()->type().dtype())));
-  const Slot rest = a_.emit(Code::Rem, bytes, a_.integer(model::kRowAlign));
-  return a_.emit(Code::Select, a_.emit(Code::Ne, rest, a_.integer(0)), a_.real(time), a_.real(0));
+  Slot number = a_.real(numbers.by128);
+  for (const auto &[multiple, otherwise] :
+       {std::pair(128, numbers.by64), std::pair(64, numbers.by32), std::pair(32, numbers.by16),
+        std::pair(16, numbers.anywhere)}) {
+    const Slot rest = a_.emit(Code::Rem, bytes, a_.integer(multiple));
+    number =
+        a_.emit(Code::Select, a_.emit(Code::Ne, rest, a_.integer(0)), a_.real(otherwise), number);
+  }
+  return number;
 }
 
 Slot TimeDomain::unlessOwn(Value &peer, Slot bytes) {

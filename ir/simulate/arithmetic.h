@@ -9,6 +9,7 @@
 #pragma once
 
 #include "ir/core/ir.h"
+#include "ir/model/op_cost.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
@@ -133,8 +134,7 @@ public:
   [[nodiscard]] bool isKnown(ir::Value &value);
   Slot rounds(ir::Op &loop, int64_t together);
   Slot bytesOfView(ir::Value &view);
-  /// `time` where the rows that a load reads do not begin at multiples of 16 bytes; else 0.
-  Slot unlessAligned(ir::Op &load, double time);
+  Slot byRowStart(ir::Op &load, const model::ByRowStart &numbers);
   Slot unlessOwn(ir::Value &peer, Slot bytes);
 
 private:

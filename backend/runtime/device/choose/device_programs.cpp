@@ -500,16 +500,14 @@ int32_t dtile_divides(int64_t bodies, int64_t programs, double more) {
 }
 
 int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs,
-                            double more) {
+                            double more, double gain) {
   const int64_t inPairs = std::min(paired, resident) / 2 * 2;
   if (inPairs <= 0 || programs <= 0 || 2 * inPairs < resident)
     return 0;
   const auto rounds = [&](int64_t count, int64_t at) {
-    return more > 0 && count > at ? roundsOf(count, at, more) : wholeRounds(count, at);
+    return dtile_divides(count, at, more) ? roundsOf(count, at, more) : wholeRounds(count, at);
   };
-  // What shared loads bring is more than what is gained by dividing the last round.
-  if (wholeRounds(paired, inPairs) > wholeRounds(bodies, programs) &&
-      rounds(paired, inPairs) > rounds(bodies, programs) * (1 + 2 * kDoubt))
+  if (rounds(paired / 2, inPairs / 2) > rounds(bodies, programs) * gain * (1 + kDoubt))
     return 0;
   return int32_t(std::min<int64_t>(inPairs, DTILE_DEVICE_PARTS));
 }

@@ -122,8 +122,6 @@ struct Plan {
   bool paired = false;
   /// A bit a space: bodies of its last round are divided.
   uint32_t divided = 0;
-  /// What a division takes of the time of a body of the first space.
-  double costOfDivision = 0;
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
   double nanoseconds = 0;
 };
@@ -147,8 +145,6 @@ public:
         if (other.programs > 0 && other.nanoseconds < best.nanoseconds)
           best = other;
       }
-    if (best.programs > 0 && best.cluster == 1)
-      pair(best);
     best.nanoseconds += image_.launch_time;
     return best;
   }
@@ -217,7 +213,8 @@ private:
           dtile_launch_time(desc_.nspaces, spaces, bodies, weights, latencies, plan.first);
       plan.divided =
           dtile_divided_spaces(desc_.nspaces, spaces, bodies, weights, latencies, plan.first);
-      plan.costOfDivision = double(spaces[0].divide) / double(weights[0] + latencies[0]);
+      if (parts == 1 && image_.paired && byTma())
+        pair(plan, {spaces, bodies, weights, latencies}, load);
     }
     if (image_.link_rate == 0)
       return plan;
@@ -230,27 +227,39 @@ private:
     return plan;
   }
 
-  /// Lets two programs of the first space share loads, where that takes no more rounds of bodies.
-  void pair(Plan &plan) const {
-    if (!image_.paired || !byTma())
-      return;
+  /// What the spaces of a launch are estimated by.
+  struct Estimated {
+    const dtile_device_space *spaces;
+    int64_t *bodies, *weights, *latencies;
+  };
+
+  /// Lets two programs of the first space share loads, where the launch ends earlier so.
+  void pair(Plan &plan, Estimated of, dtile_device_load load) const {
     // The programs of other spaces keep their number; whole clusters are launched.
     const int32_t others = plan.programs - plan.first[1];
     const auto room = int64_t(variant_.inClusters[2]) - (others + others % 2);
     const int64_t paired = image_.paired(frame_);
-    const int32_t programs =
-        dtile_pair_programs(paired, room, bodies_[0], plan.first[1], plan.costOfDivision);
+    const int64_t weight =
+        dtile_mean_weight(image_.paired_weight, frame_, bodies_[0], load.together, load.running);
+    const auto alone = double(of.weights[0] + of.latencies[0]);
+    const double more = double(of.spaces[0].divide) / alone;
+    const int32_t programs = dtile_pair_programs(paired, room, bodies_[0], plan.first[1], more,
+                                                 alone / double(weight + of.latencies[0]));
     if (programs == 0)
       return;
     // Pairs are divided as programs are.
     plan.divided &= ~1u;
-    plan.divided |= uint32_t(dtile_divides(paired / 2, programs / 2, plan.costOfDivision));
+    plan.divided |= uint32_t(dtile_divides(paired / 2, programs / 2, more));
     plan.paired = true;
     plan.cluster = 2;
     plan.programs = programs + others + others % 2;
     const int32_t moved = programs - plan.first[1];
     for (int32_t s = 1; s <= desc_.nspaces; ++s)
       plan.first[s] += moved;
+    of.bodies[0] = paired;
+    of.weights[0] = weight;
+    plan.nanoseconds = dtile_launch_time(desc_.nspaces, of.spaces, of.bodies, of.weights,
+                                         of.latencies, plan.first);
   }
 
   const dtile_kernel_desc &desc_;
