@@ -16,7 +16,7 @@ install(FILES
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   FILES_MATCHING PATTERN "*.md" PATTERN "*.dtile" PATTERN "contributing" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.dtile" PATTERN "consumer" EXCLUDE)
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.dtile" PATTERN "CMakeLists.txt" PATTERN "*.cpp")
 foreach(folder IN ITEMS grammar sema sema/join ir backend backend/amdgpu backend/runtime
         backend/runtime/python)
   install(FILES "${PROJECT_SOURCE_DIR}/${folder}/README.md"
@@ -42,8 +42,22 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake.in"
 add_custom_target(uninstall
   COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_BINARY_DIR}/uninstall.cmake" VERBATIM)
 
-# `cpack` makes a package of Debian from the same files; scripts/build_deb.sh has the options.
+# `cpack` makes packages of Debian from the same files; scripts/build_deb.sh has the options. The
+# provider that needs a library of MPI has a package of its own, so that dtile does not need one.
 set(CPACK_GENERATOR DEB)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL Unspecified)
+set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_NAME dtile)
+if(TARGET dtile_shmem_openshmem)
+  list(APPEND CPACK_COMPONENTS_ALL openshmem)
+  set(CPACK_COMPONENT_OPENSHMEM_DESCRIPTION "Ranks of dtile as processes of OpenSHMEM")
+  set(CPACK_COMPONENT_OPENSHMEM_DEPENDS Unspecified)
+  set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
+  set(CPACK_DEBIAN_OPENSHMEM_PACKAGE_NAME dtile-openshmem)
+  # It has oshrun.
+  set(CPACK_DEBIAN_OPENSHMEM_PACKAGE_RECOMMENDS openmpi-bin)
+  set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SUGGESTS dtile-openshmem)
+endif()
 set(CPACK_PACKAGE_NAME dtile)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_PACKAGE_CONTACT "The dtile maintainers <maintainers@dtile.invalid>")
@@ -56,8 +70,11 @@ set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # Its own library is in the package.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, gcc | clang")
+set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_RECOMMENDS "python3, gcc | clang")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 # The loader learns of libdtile_rt.so.0.
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+# Python keeps compiled modules beside the package, which dpkg does not know of.
+configure_file("${PROJECT_SOURCE_DIR}/cmake/prerm.in" "${PROJECT_BINARY_DIR}/debian/prerm" @ONLY)
+set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/debian/prerm")
 include(CPack)

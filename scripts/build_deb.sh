@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Builds the package of Debian, as dist/dtile_VERSION_amd64.deb: compiler, runtime, headers, CMake
-# package, the Python package where Debian's Python finds it, pages. Wants dpkg-dev and file.
+# package, the Python package where Debian's Python finds it, pages. Where OpenSHMEM is, its
+# provider is in dist/dtile-openshmem_VERSION_amd64.deb. Wants dpkg-dev and file.
 #
 # usage: scripts/build_deb.sh [BUILD_DIRECTORY]     default build-deb
 set -eu
