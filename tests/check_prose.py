@@ -7,9 +7,11 @@
 
 Of every *.md file: no sentence over 35 words, no paragraph over 120, none of the private words
 below, and links and names of other pages that exist. Each cell of a table is a paragraph. Code and
-quotations are not read as prose. What scripts/update_docs.py generates from doc comments is.
+quotations are not read as prose. What scripts/update_docs.py generates from doc comments is. Code
+in Python has to parse.
 """
 
+import ast
 import os
 import re
 import sys
@@ -213,8 +215,20 @@ def link_findings(root, path, text, names=True):
     return findings
 
 
+def code_findings(path, text):
+    """Examples of Python that are none, such as one whose lines were filled like prose."""
+    findings = []
+    for match in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        try:
+            ast.parse(match[1])
+        except SyntaxError as error:
+            line = text.count("\n", 0, match.start()) + 1 + (error.lineno or 1)
+            findings.append(f"{path}:{line}: no Python: {error.msg}")
+    return findings
+
+
 def check_page(root, path, text):
-    findings = link_findings(root, path, text)
+    findings = link_findings(root, path, text) + code_findings(path, text)
     if not is_pending(path):
         findings += prose_findings(path, text) + name_findings(path, text)
     return findings
@@ -297,6 +311,10 @@ def self_test():
         "p:1: `copy-ahead` is called `multistage-copies`"
     ]
     assert anchors("# A `b` c\n## D, e!\n") == {"a-b-c", "d-e"}
+    assert code_findings("p", "```python\na = 1\nb = a\n```\n```\na = 1 b\n```\n") == []
+    assert code_findings("p", "Code:\n\n```python\na = 1\na = 1 b\n```\n") == [
+        "p:5: no Python: invalid syntax"
+    ]
     here = os.path.dirname(os.path.abspath(__file__))
     name = os.path.basename(__file__)
     assert link_findings(here, "x.md", f"[a]({name}) [b](https://x.y) `[c](d)`") == []
