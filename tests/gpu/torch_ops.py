@@ -9,6 +9,7 @@ long the host is busy in an operation, and in the launch of its kernel by the C 
 run. Ends with 1 where anything is wrong. NCCL's multicast stays off: set NCCL_NVLS_ENABLE=0."""
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -87,15 +88,19 @@ class Check:
 
 def check_signatures(check):
     """Those of torch.ops.symm_mem, where this version has them."""
-    for name in ("fused_all_gather_matmul", "fused_matmul_reduce_scatter", "one_shot_all_reduce",
-                 "one_shot_all_reduce_out", "two_shot_all_reduce_"):
+    for name in ("fused_all_gather_matmul", "fused_matmul_reduce_scatter",
+                 "fused_all_gather_scaled_matmul", "fused_scaled_matmul_reduce_scatter",
+                 "one_shot_all_reduce", "one_shot_all_reduce_out", "two_shot_all_reduce_"):
         theirs = getattr(torch.ops.symm_mem, name, None)
         if theirs is None:
             check.say(f"this PyTorch has no symm_mem.{name}")
             continue
         ours = str(getattr(torch.ops.dtile, name).default._schema).replace("dtile::", "symm_mem::")
-        check.report(f"signature of {name}", ours == str(theirs.default._schema),
-                     f"{ours}, there {theirs.default._schema}")
+        # Versions of PyTorch differ in whether a shape may be symbolic.
+        there = str(theirs.default._schema)
+        check.report(f"signature of {name}",
+                     ours.replace("SymInt", "int") == there.replace("SymInt", "int"),
+                     f"{ours}, there {there}")
 
 
 def check_results(check):
@@ -143,6 +148,70 @@ def check_results(check):
             want = check.summed(x)
             check.expect(f"two_shot_all_reduce_ {kind} {numbers}",
                          ops.two_shot_all_reduce_(x, "sum", group), want)
+
+
+def check_scaled(check):
+    """Products of f8 with scales, against float64."""
+    ops, group, W = torch.ops.dtile, check.group, check.ranks
+    f8 = torch.float8_e4m3fn
+
+    def gathered(x):
+        # NCCL has no f8.
+        if x.dtype == f8:
+            return check.gathered(x.view(torch.uint8)).view(f8)
+        return check.gathered(x)
+
+    def product(a, a_scale, b, b_scale, bias=None):
+        out = (a.double() * a_scale.double()) @ (b.double() * b_scale.double())
+        return out if bias is None else out + bias.double()
+
+    def scattered(x, op):
+        whole = x.clone()
+        dist.all_reduce(whole)
+        return (whole / W if op == "avg" else whole).chunk(W, 0)[check.rank]
+
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        kind = str(dtype).removeprefix("torch.")
+        for rows, k, n in ((512, 1024, 768), (128, 4096, 2048), (37, 192, 130), (1, 64, 8)):
+            def scales(*shape):
+                return check.random(*shape, dtype=torch.float32).abs() / 8 + 0.05
+
+            one = torch.full((1,), 0.25, device="cuda")
+            x = check.random(rows, k, dtype=f8)
+            parts = check.random(W * rows, k, dtype=f8)
+            weights = [check.random(n, k, dtype=f8).t(), check.random(k, n, dtype=f8)]
+            bias = check.random(n, dtype=dtype)
+            for way, a_scale, b_scale in (("one scale", one, one),
+                                          ("rows", scales(rows, 1), scales(1, n)),
+                                          ("all ranks' rows", None, scales(1, n)),
+                                          ("rows, one for B", scales(rows, 1), one)):
+                if a_scale is None:
+                    a_scale = gathered(scales(rows, 1))
+                every = a_scale if a_scale.numel() in (1, W * rows) else gathered(a_scale)
+                if rows == 1 and a_scale.numel() == 1:
+                    every = gathered(a_scale.view(1, 1))
+                what = f"fused_all_gather_scaled_matmul {kind} {rows}x{k}x{n}, {way}"
+                whole, outs = ops.fused_all_gather_scaled_matmul(
+                    x, weights, a_scale, [b_scale] * 2, 0, group, [None, bias], [None, None],
+                    [dtype, dtype], [False, True])
+                all_rows = gathered(x)
+                check.report(what + ", A", torch.equal(whole.view(torch.uint8),
+                                                       all_rows.view(torch.uint8)), "")
+                for b, plus, out in zip(weights, (None, bias), outs):
+                    check.report(what + ", type", out.dtype == dtype, str(out.dtype))
+                    check.expect(what, out, product(all_rows, every, b, b_scale, plus))
+            for op, (way, a_scale, b_scale) in itertools.product(
+                    ("sum", "avg"), (("one scale", one, one),
+                                     ("rows", scales(W * rows, 1), scales(1, n)))):
+                out = ops.fused_scaled_matmul_reduce_scatter(
+                    parts, weights[0], a_scale, b_scale, op, 0, 0, group, [W * rows, n], bias,
+                    None, dtype, True)
+                check.expect(f"fused_scaled_matmul_reduce_scatter {kind} {rows}x{k}x{n} {op}, "
+                             f"{way}", out,
+                             scattered(product(parts, a_scale, weights[0], b_scale, bias), op))
+    check.refused("f8 result", lambda: ops.fused_scaled_matmul_reduce_scatter(
+        check.random(W, 64, dtype=f8), check.random(8, 64, dtype=f8).t(), one, one, "sum", 0, 0,
+        group, [W, 8]), "out_dtype is None")
 
 
 def check_refusals(check):
@@ -286,6 +355,7 @@ def main():
     dtile.ops.enable(symmetric_bytes=512 << 20, wait_timeout_ms=20_000)
     check_signatures(check)
     check_results(check)
+    check_scaled(check)
     check_refusals(check)
     check_graph(check, options.replays)
     check_registered(check)

@@ -10,6 +10,7 @@ import threading
 import torch
 
 from dtile import _groups, _programs, kernels, ops, vllm
+from dtile._abi import DTYPES
 from thread_ranks import run_on
 
 
@@ -45,6 +46,8 @@ class Kernel:
         return "it has 13 elements" if tensors[0].numel() == 13 else ""
 
     def __call__(self, *tensors, team):
+        if "scaled" in self.name:
+            return self.scaled(*tensors, team=team)
         *given, out = tensors
         read = [t.list() if t.dim() == 1 else matrix(t) for t in given]
         if self.name == "all_gather_matmul":
@@ -65,6 +68,29 @@ class Kernel:
             return fill(out, [summed(parts[team.rank] for parts in all_of_them)])
         assert self.name in ("one_shot", "two_shot", "all_reduce")
         return fill(out, [summed(all_of_them)])
+
+    def scaled(self, a, a_scale, b, b_scale, bias, *outs, team):
+        by_rows = self.name.removeprefix("all_gather_").startswith("row_scaled")
+        assert a_scale.shape == ((1, a.shape[0]) if by_rows else (1,)), a_scale.shape
+        assert b_scale.shape == ((b.shape[0],) if by_rows else (1,)), b_scale.shape
+        assert a_scale.is_contiguous() and b_scale.is_contiguous() and bias.is_contiguous()
+        rows, scales = matrix(a), a_scale.list()
+        if self.name.startswith("all_gather"):
+            rows = sum(team.meeting.gather(team.rank, rows), [])
+            if by_rows:
+                scales = sum(team.meeting.gather(team.rank, scales), [])
+            fill(outs[0], rows)
+        product = times_transposed(rows, matrix(b))
+        added = bias.list() or [0] * b.shape[0]
+        of_row = scales if by_rows else scales * len(rows)
+        of_column = b_scale.list() if by_rows else b_scale.list() * b.shape[0]
+        product = [[value * s * t + plus for value, t, plus in zip(row, of_column, added)]
+                   for row, s in zip(product, of_row)]
+        if self.name.endswith("reduce_scatter"):
+            total = [summed(parts) for parts in zip(*team.meeting.gather(team.rank, product))]
+            share = len(total) // team.size
+            product = total[team.rank * share:(team.rank + 1) * share]
+        fill(outs[-1], product)
 
 
 def made(shape, seed, by_columns=False):
@@ -102,6 +128,85 @@ def gathered(tensors, dim):
 
 def with_size(shape, dim, size):
     return [size if d == dim else old for d, old in enumerate(shape)]
+
+
+def f8(shape, seed, by_columns=False):
+    tensor = made(shape, seed, by_columns)
+    tensor.dtype = torch.float8_e4m3fn
+    return tensor
+
+
+def single(number):
+    tensor = torch.empty(1)
+    tensor[(0,)] = number
+    return tensor.view(1, 1)
+
+
+def scaled_product(a, a_scale, b, b_scale, bias):
+    """Element of a product with scales."""
+    def element(index):
+        of_row = a_scale.list()[0] if a_scale.numel() == 1 else a_scale[(*index[:-1], 0)]
+        of_column = b_scale.list()[0] if b_scale.numel() == 1 else b_scale[0, index[-1]]
+        plus = 0 if bias is None else bias[(index[-1],)]
+        return product(a, b)(index) * of_row * of_column + plus
+    return element
+
+
+def check_scaled(rank, ranks):
+    everyone = range(ranks)
+    shapes = (((3, 4), 0), ((1, 4), 0), ((2, 3, 4), 0), ((2, 3, 4), 1))
+    for (shape, dim), by_row, by_column in itertools.product(shapes, (False, True, "all"),
+                                                             (False, True)):
+        shards = [f8(shape, 10 + r) for r in everyone]
+        full = with_size(shape, dim, ranks * shape[dim])
+        scales = [made((*shape[:-1], 1), 20 + r) if by_row else
+                  single(3 + (r if shape[0] == 1 else 0)) for r in everyone]
+        mine = scales[rank]
+        if by_row == "all":
+            mine = made((*full[:-1], 1), 0)
+            for index in mine._indices():
+                mine[index] = gathered(scales, dim)(index)
+        Bs = [f8((4, n), 30 + n, by_columns=n == 5) for n in (5, 2)]
+        B_scales = [made((1, B.shape[1]), 40) if by_column else single(2) for B in Bs]
+        biases = [None, made((2,), 50)]
+        what = f"fused_all_gather_scaled_matmul {shape} {dim} {by_row} {by_column}"
+        whole, outs = torch.ops.dtile.fused_all_gather_scaled_matmul(
+            shards[rank], Bs, mine, B_scales, dim, "all", biases, [None, None],
+            [torch.float32, torch.float32], [False, True])
+        same(whole, full, gathered(shards, dim), what)
+        for B, B_scale, bias, out in zip(Bs, B_scales, biases, outs):
+            products = [made((*shape[:-1], B.shape[1]), 0) for _ in everyone]
+            for r in everyone:
+                for index in products[r]._indices():
+                    products[r][index] = scaled_product(shards[r], scales[r], B, B_scale,
+                                                        bias)(index)
+            same(out, with_size(full, len(shape) - 1, B.shape[1]), gathered(products, dim), what)
+    for shape, dim, flat, op, by_row in itertools.product(
+            ((2 * ranks, 4), (2, ranks, 4), (2, 3, 4)), (0, 1, 2), (False, True), ("sum", "avg"),
+            (False, True)):
+        result = (*shape[:-1], 2 * ranks)
+        if dim >= len(shape) or result[dim] % ranks != 0:
+            continue
+        tensors = [f8(shape, 60 + r) for r in everyone]
+        scales = [made((*shape[:-1], 1), 70 + r) if by_row else single(r) for r in everyone]
+        Bs = [f8((4, 2 * ranks), 80 + r, by_columns=True) for r in everyone]
+        B_scales = [made((1, 2 * ranks), 90 + r) if by_row else single(2) for r in everyone]
+        biases = [None if dim == len(shape) - 1 else made((2 * ranks,), 95 + r) for r in everyone]
+        parts = [scaled_product(*operands)
+                 for operands in zip(tensors, scales, Bs, B_scales, biases)]
+        A, A_scale = tensors[rank], scales[rank]
+        if flat:
+            # As PyTorch's compiler calls it.
+            A = A.flatten(0, -2)
+            A_scale = A_scale.flatten(0, -2) if by_row else A_scale
+        size = result[dim] // ranks
+        out = torch.ops.dtile.fused_scaled_matmul_reduce_scatter(
+            A, Bs[rank], A_scale, B_scales[rank], op, dim, 0 if flat else dim, "all",
+            list(result) if flat else None, biases[rank], None, torch.float32, True)
+        same(out, with_size(result, dim, size), lambda index: sum(
+            part(tuple(i + rank * size if d == dim else i for d, i in enumerate(index)))
+            for part in parts) / (1 if op == "sum" else ranks),
+            f"fused_scaled_matmul_reduce_scatter {shape} {dim} {flat} {op} {by_row}")
 
 
 def check(rank, ranks):
@@ -184,7 +289,7 @@ def check(rank, ranks):
 
 
 def main():
-    kernels._dtype_numbers = {torch.float32: 13}
+    kernels._dtype_numbers = {torch.float32: 13, torch.float8_e4m3fn: DTYPES.index("f8e4m3")}
     _programs.kernel = lambda name, dtype, team, local=0: Kernel(name)
     here = threading.local()
     _groups.team_of = lambda name: here.team
@@ -194,6 +299,7 @@ def main():
     def work(team):
         here.team = team
         check(team.rank, team.size)
+        check_scaled(team.rank, team.size)
 
     failures = [failure for ranks in (1, 2, 4) for failure in run_on(ranks, work)]
     print("\n".join(failures) or "all operations are right on 1, 2 and 4 ranks")

@@ -83,4 +83,5 @@ def main():
     ops.close()
 
 
-main()
+if __name__ == "__main__":
+    main()

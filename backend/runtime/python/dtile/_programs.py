@@ -20,6 +20,15 @@ PROGRAMS = {
     "all_reduce_symmetric": ("all_reduce/all_reduce", "allreduce_symmetric"),
     "all_gather": ("all_gather/all_gather", "allgather"),
     "reduce_scatter": ("reduce_scatter/reduce_scatter", "reducescatter"),
+    "row_scaled_matmul": ("row_scaled_overlaps/row_scaled_overlaps", "row_scaled"),
+    "tensor_scaled_matmul": ("row_scaled_overlaps/row_scaled_overlaps", "tensor_scaled"),
+    "all_gather_row_scaled_matmul": ("row_scaled_overlaps/row_scaled_overlaps", "ag_row_scaled"),
+    "all_gather_tensor_scaled_matmul":
+        ("row_scaled_overlaps/row_scaled_overlaps", "ag_tensor_scaled"),
+    "row_scaled_matmul_reduce_scatter":
+        ("row_scaled_overlaps/row_scaled_overlaps", "row_scaled_rs"),
+    "tensor_scaled_matmul_reduce_scatter":
+        ("row_scaled_overlaps/row_scaled_overlaps", "tensor_scaled_rs"),
 }
 
 # The same of kernels that are built for the sizes of a model, where they are used.

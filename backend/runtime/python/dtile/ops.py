@@ -5,10 +5,11 @@ Names and signatures are those of torch.ops.symm_mem where it has the operation.
 as there. Each operation is here, too, with `supports(*args)` and `refusal(*args)` beside it, which
 say before a launch whether it would be taken.
 
-An operation is written once, against a `launch`: the real one queues kernels, that of a question
-asks them, and that of a trace does nothing, so that shapes come from the same lines."""
+An operation is written once, against a `launch` (_operations.py): the real one queues kernels, that
+of a question asks them, and that of a trace does nothing, so that shapes come from the same
+lines."""
 
-from . import _groups, _programs
+from . import _groups, _operations, _programs, _scaled
 from ._abi import DTYPES, DtileInvalid, DtileUnavailable
 from ._groups import close, enable
 from .kernels import _dtype_number
@@ -28,6 +29,14 @@ class _Trace:
     def vectors(self, kernel, *tensors):
         """Contiguous tensors, each as one dimension."""
         _element_type(tensors)
+
+    def mixed(self, kernel, *tensors):
+        """Tensors of several element types; the kernel is that for the last one's."""
+        _element_type(tensors[-1:])
+
+    def own(self, tensor, dim):
+        """This rank's part of a tensor that has all ranks' along a dimension."""
+        return tensor.narrow(dim, 0, tensor.shape[dim] // self.ranks)
 
 
 class _Run:
@@ -59,6 +68,13 @@ class _Run:
                 _element_type(tensors)
         return found
 
+    def mixed(self, kernel, *tensors):
+        self._kernel(kernel, tensors[-1:])(*tensors, team=self._team)
+
+    def own(self, tensor, dim):
+        size = tensor.shape[dim] // self.ranks
+        return tensor.narrow(dim, self._team.rank * size, size)
+
     def __call__(self, kernel, *tensors):
         self._kernel(kernel, tensors)(*tensors, team=self._team)
 
@@ -73,14 +89,23 @@ class _Ask:
         self._team = _groups.team_of(name)
         self.ranks = self._team.size
 
-    def __call__(self, kernel, *tensors):
-        found = _programs.kernel(kernel, _element_type(tensors), self._team)
-        refusal = found.refusal(*tensors, team=self._team)
+    def _ask(self, kernel, dtype, tensors):
+        refusal = _programs.kernel(kernel, dtype, self._team).refusal(*tensors, team=self._team)
         if refusal:
             raise DtileInvalid(refusal)
 
+    def __call__(self, kernel, *tensors):
+        self._ask(kernel, _element_type(tensors), tensors)
+
     def vectors(self, kernel, *tensors):
         self(kernel, *[tensor.view(-1) for tensor in tensors])
+
+    def mixed(self, kernel, *tensors):
+        self._ask(kernel, _element_type(tensors[-1:]), tensors)
+
+    def own(self, tensor, dim):
+        size = tensor.shape[dim] // self.ranks
+        return tensor.narrow(dim, self._team.rank * size, size)
 
 
 def _element_type(tensors):
@@ -95,195 +120,45 @@ def _element_type(tensors):
     return name
 
 
-# ---- The operations ----
-
-
-def _averaged(launch, out, reduce_op):
-    return out.div_(launch.ranks) if reduce_op == "avg" else out
-
-
-def _check_reduce(reduce_op):
-    if reduce_op not in ("sum", "avg"):
-        raise DtileInvalid(f"reduce_op is `{reduce_op}`; it must be sum or avg")
-
-
-def _check_dim(name, dim, tensor):
-    if not 0 <= dim < tensor.dim():
-        raise DtileInvalid(f"{name} is {dim}; the tensor has {tensor.dim()} dimensions")
-
-
-def _check_matrices(first, others):
-    if first.dim() < 2:
-        raise DtileInvalid(f"A has {first.dim()} dimensions; it must have two or more")
-    for other in others:
-        if other.dim() != 2:
-            raise DtileInvalid(f"B has {other.dim()} dimensions; it must be a matrix")
-        if other.shape[0] != first.shape[-1]:
-            raise DtileInvalid(f"A has {first.shape[-1]} columns, but B has {other.shape[0]} rows")
-
-
-def _rows(tensor, dim):
-    """A matrix whose rows begin with a dimension."""
-    if dim == 0 and tensor.dim() == 2:
-        return tensor
-    return tensor.movedim(dim, 0).flatten(0, -2)
-
-
-def _from_rows(matrix, shape, dim):
-    """The other way, with a last dimension as the matrix has it; `shape` begins with `dim`."""
-    if dim == 0 and len(shape) == 2:
-        return matrix
-    return matrix.view(*shape[:-1], matrix.shape[-1]).movedim(0, dim)
-
-
-def _gathered(launch, tensor):
-    """All ranks' tensors, one behind the other along the first dimension."""
-    mine = tensor.contiguous()
-    out = mine.new_empty((launch.ranks * mine.shape[0], *mine.shape[1:]))
-    launch("all_gather", mine.view(-1), out.view(launch.ranks, mine.numel()))
-    return out
-
-
-def _all_gather(launch, tensor, gather_dim):
-    _check_dim("gather_dim", gather_dim, tensor)
-    if gather_dim == 0:
-        return _gathered(launch, tensor)
-    return _gathered(launch, tensor.movedim(gather_dim, 0)).movedim(0, gather_dim)
-
-
-def _reduce_scatter(launch, tensor, reduce_op, scatter_dim):
-    _check_reduce(reduce_op)
-    _check_dim("scatter_dim", scatter_dim, tensor)
-    _check_parts(launch, tensor, scatter_dim)
-    mine = tensor.movedim(scatter_dim, 0).contiguous()
-    out = mine.new_empty((mine.shape[0] // launch.ranks, *mine.shape[1:]))
-    launch("reduce_scatter", mine.view(launch.ranks, out.numel()), out.view(-1))
-    return _averaged(launch, out, reduce_op).movedim(0, scatter_dim)
-
-
-def _check_parts(launch, tensor, dim):
-    if tensor.shape[dim] % launch.ranks != 0:
-        raise DtileInvalid(f"dimension {dim} has the size {tensor.shape[dim]}, which "
-                           f"{launch.ranks} ranks cannot share evenly")
-
-
-def _reduced(launch, kernel, tensor, reduce_op):
-    _check_reduce(reduce_op)
-    mine = tensor.contiguous()
-    out = mine.new_empty(mine.shape)
-    launch.vectors(kernel, mine, out)
-    return _averaged(launch, out, reduce_op)
-
-
-def _one_shot_all_reduce(launch, input, reduce_op):
-    return _reduced(launch, "one_shot", input, reduce_op)
-
-
-def _one_shot_all_reduce_out(launch, input, reduce_op, out):
-    _check_reduce(reduce_op)
-    if out.shape != input.shape or not out.is_contiguous():
-        raise DtileInvalid("out must be contiguous and have the shape of the input")
-    launch.vectors("one_shot", input.contiguous(), out)
-    return _averaged(launch, out, reduce_op)
-
-
-def _two_shot_all_reduce(launch, input, reduce_op):
-    return _reduced(launch, "two_shot", input, reduce_op)
-
-
-def _two_shot_all_reduce_(launch, input, reduce_op):
-    # What a kernel writes is no other argument of it.
-    return input.copy_(_reduced(launch, "two_shot", input, reduce_op))
-
-
-def _all_reduce(launch, input, reduce_op):
-    return _reduced(launch, "all_reduce", input, reduce_op)
-
-
-def _fused_all_gather_matmul(launch, A, Bs, gather_dim, return_A=True):
-    _check_matrices(A, Bs)
-    _check_dim("gather_dim", gather_dim, A)
-    if gather_dim == A.dim() - 1:
-        # The sum goes over what is gathered.
-        raise DtileInvalid(f"gather_dim is {gather_dim}, the dimension that the product sums over; "
-                           "it must be an earlier one")
-    rows = _rows(A, gather_dim)
-    shape = (launch.ranks * A.shape[gather_dim],
-             *[size for d, size in enumerate(A.shape) if d != gather_dim])
-    if return_A or len(Bs) != 1:
-        # Gathered once, whoever reads it.
-        whole = _gathered(launch, rows)
-        outs = [whole @ B for B in Bs]
-    else:
-        whole = None
-        outs = [rows.new_empty((launch.ranks * rows.shape[0], Bs[0].shape[1]))]
-        launch("all_gather_matmul", rows, Bs[0].t(), outs[0])
-    return (_from_rows(whole, shape, gather_dim) if return_A else None,
-            [_from_rows(out, shape, gather_dim) for out in outs])
-
-
-def _fused_matmul_reduce_scatter(launch, A, B, reduce_op, scatter_dim):
-    _check_reduce(reduce_op)
-    _check_matrices(A, (B,))
-    _check_dim("scatter_dim", scatter_dim, A)
-    if scatter_dim == A.dim() - 1:
-        # Columns of the product are rows of the transposed one.
-        if B.shape[1] % launch.ranks != 0:
-            raise DtileInvalid(f"B has {B.shape[1]} columns, which {launch.ranks} ranks cannot "
-                               "share evenly")
-        rows = A.flatten(0, -2)
-        out = rows.new_empty((B.shape[1] // launch.ranks, rows.shape[0]))
-        launch("matmul_reduce_scatter", B.t(), rows, out)
-        out = _averaged(launch, out, reduce_op).t()
-        return out.reshape(*A.shape[:-1], out.shape[1])
-    _check_parts(launch, A, scatter_dim)
-    rows = _rows(A, scatter_dim)
-    shape = (A.shape[scatter_dim] // launch.ranks,
-             *[size for d, size in enumerate(A.shape) if d != scatter_dim])
-    out = rows.new_empty((rows.shape[0] // launch.ranks, B.shape[1]))
-    launch("matmul_reduce_scatter", rows, B.t(), out)
-    return _from_rows(_averaged(launch, out, reduce_op), shape, scatter_dim)
-
-
-def _fused_matmul_all_reduce(launch, A, B, reduce_op):
-    _check_reduce(reduce_op)
-    _check_matrices(A, (B,))
-    rows = A if A.dim() == 2 else A.flatten(0, -2)
-    out = rows.new_empty((rows.shape[0], B.shape[1]))
-    launch("matmul_all_reduce", rows, B.t(), out)
-    return _averaged(launch, out, reduce_op).view(*A.shape[:-1], B.shape[1])
-
+# ---- Their definition ----
 
 # Torch's own first, as torch.ops.symm_mem has them.
 _SCHEMAS = {
     "fused_all_gather_matmul(Tensor A, Tensor[] Bs, int gather_dim, str group_name, *, "
-    "bool return_A = True) -> (Tensor?, Tensor[])": _fused_all_gather_matmul,
+    "bool return_A = True) -> (Tensor?, Tensor[])": _operations.fused_all_gather_matmul,
     "fused_matmul_reduce_scatter(Tensor A, Tensor B, str reduce_op, int scatter_dim, "
-    "str group_name) -> Tensor": _fused_matmul_reduce_scatter,
+    "str group_name) -> Tensor": _operations.fused_matmul_reduce_scatter,
+    "fused_all_gather_scaled_matmul(Tensor A, Tensor[] Bs, Tensor A_scale, Tensor[] B_scales, "
+    "int gather_dim, str group_name, Tensor?[] biases, Tensor?[] result_scales, "
+    "ScalarType?[] out_dtypes, bool[] use_fast_accum) -> (Tensor, Tensor[])":
+        _scaled.fused_all_gather_scaled_matmul,
+    "fused_scaled_matmul_reduce_scatter(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale, "
+    "str reduce_op, int orig_scatter_dim, int scatter_dim_after_maybe_reshape, str group_name, "
+    "SymInt[]? output_shape, Tensor? bias = None, Tensor? result_scale = None, "
+    "ScalarType? out_dtype = None, bool use_fast_accum = False) -> Tensor":
+        _scaled.fused_scaled_matmul_reduce_scatter,
     "one_shot_all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor":
-        _one_shot_all_reduce,
+        _operations.one_shot_all_reduce,
     "one_shot_all_reduce_out(Tensor input, str reduce_op, str group_name, Tensor(a!) out) "
-    "-> Tensor(a!)": _one_shot_all_reduce_out,
+    "-> Tensor(a!)": _operations.one_shot_all_reduce_out,
     "two_shot_all_reduce_(Tensor(a!) input, str reduce_op, str group_name) -> Tensor(a!)":
-        _two_shot_all_reduce_,
+        _operations.two_shot_all_reduce_,
     "two_shot_all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor":
-        _two_shot_all_reduce,
-    "all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor": _all_reduce,
-    "all_gather(Tensor input, int gather_dim, str group_name) -> Tensor": _all_gather,
+        _operations.two_shot_all_reduce,
+    "all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor": _operations.all_reduce,
+    "all_gather(Tensor input, int gather_dim, str group_name) -> Tensor": _operations.all_gather,
     "reduce_scatter(Tensor input, str reduce_op, int scatter_dim, str group_name) -> Tensor":
-        _reduce_scatter,
+        _operations.reduce_scatter,
     "fused_matmul_all_reduce(Tensor A, Tensor B, str reduce_op, str group_name) -> Tensor":
-        _fused_matmul_all_reduce,
+        _operations.fused_matmul_all_reduce,
 }
-
-
-# ---- Their definition ----
 
 
 def _parameters(schema):
     """Names of the positional parameters of a schema."""
     inside = schema[schema.index("(") + 1:schema.index(") ->")]
-    return [part.split()[-1] for part in inside.split("*,")[0].split(",") if part.strip()]
+    return [part.split(" = ")[0].split()[-1] for part in inside.split("*,")[0].split(",")
+            if part.strip()]
 
 
 class Operation:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""As much of PyTorch as the package dtile uses: strided tensors (of f32 and i32, as far as elements
-are looked at) on a GPU whose memory is this process's, operations by name, process groups. What is not needed is not here, so that a use
-of it is an error."""
+"""As much of PyTorch as the package dtile uses: strided tensors (of i32, and of others as if they
+were f32, as far as elements are looked at) on a GPU whose memory is this process's, operations by
+name, process groups. What is not needed is not here, so that a use of it is an error."""
 
 import ctypes
 import itertools
@@ -18,7 +18,8 @@ class _Dtype:
         return "torch." + self.name
 
 
-float32, float16, bfloat16, int32 = map(_Dtype, ("float32", "float16", "bfloat16", "int32"))
+float32, float16, bfloat16, int32, float8_e4m3fn = map(
+    _Dtype, ("float32", "float16", "bfloat16", "int32", "float8_e4m3fn"))
 
 
 class Tag:
@@ -101,6 +102,16 @@ class Tensor:
 
     def reshape(self, *shape):
         return self.contiguous().view(*shape)
+
+    def narrow(self, dim, first, size):
+        shape = [size if d == dim else old for d, old in enumerate(self.shape)]
+        part = self._as(shape, self.strides)
+        part.address += 4 * first * self.strides[dim]
+        return part
+
+    def expand(self, count):
+        assert self.shape == (1,)
+        return self._as((count,), (0,))
 
     def flatten(self, first, last):
         first, last = first % self.dim(), last % self.dim()
@@ -185,15 +196,19 @@ def ones_like(other):
 # ---- Operations ----
 
 ops = types.SimpleNamespace()
+_NUMBERS = {float16: 5, float32: 6, bfloat16: 15, float8_e4m3fn: 24}
 
 
 class _Operation:
-    """Runs what is implemented for the device of its first tensor, as the dispatcher does."""
+    """Runs what is implemented for the device of its first tensor, as the dispatcher does. Element
+    types in a list become numbers."""
 
     def __init__(self, schema, tags):
         self.schema, self.tags, self.run, self.fake = schema, tags, None, None
 
     def __call__(self, *args, **named):
+        args = [[_NUMBERS.get(one, one) for one in arg] if isinstance(arg, list) else arg
+                for arg in args]
         return (self.fake if args[0].device == "meta" else self.run)(*args, **named)
 
 
