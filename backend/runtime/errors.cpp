@@ -43,6 +43,11 @@ std::string shapeText(int32_t ndim, const int64_t *size) {
   return text + "]";
 }
 
+std::string launchText(const std::string &kernel, const char *part) {
+  return format("the kernel that they launch or in %s (this rank launches `%s`)", part,
+                kernel.c_str());
+}
+
 } // namespace dtile::runtime
 
 extern "C" const char *dtile_last_error(void) { return dtile::runtime::lastError().c_str(); }

@@ -25,4 +25,7 @@ dtile_status report(const Status &status);
 /// "[2, 3]".
 std::string shapeText(int32_t ndim, const int64_t *size);
 
+/// What ranks differ in where they do not launch the same kernel, or launch it with another `part`.
+std::string launchText(const std::string &kernel, const char *part);
+
 } // namespace dtile::runtime

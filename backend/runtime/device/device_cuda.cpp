@@ -174,7 +174,10 @@ public:
     if (Status status = failed(cu_, cu_.cuMemGetAddressRange(&out->begin, &bytes, address),
                                "cuMemGetAddressRange");
         !status.ok())
-      return status;
+      return {DTILE_INVALID, "it is not memory of a GPU that this process has mapped (" +
+                                 status.message +
+                                 "); register the addresses of all ranks' memory, "
+                                 "as PyTorch's rendezvous gives them"};
     out->bytes = int64_t(bytes);
     CUmemHandle handle = 0;
     // Of cudaMalloc there is none.

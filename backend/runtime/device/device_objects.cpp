@@ -132,9 +132,9 @@ DeviceObject *DeviceTeam::allocateObject(dtile_launch &launch, const ObjectKey &
     object->asked.push_back(second);
   }
   // Peers have the object too before anything is sent to it.
-  if (Status status = agree(hashOf(kernel.state.name, key),
-                            "the sizes of a kernel's scratch objects and signals");
-      !status.ok())
+  const std::string launched =
+      launchText(kernel.state.name, "the sizes of its scratch objects and signals");
+  if (Status status = agree(hashOf(kernel.state.name, key), launched.c_str()); !status.ok())
     return refuse(std::move(status));
   return (kernel.objects[key] = std::move(object)).get();
 }

@@ -15,12 +15,14 @@ using namespace dtile::runtime;
 namespace {
 
 /// FNV-1a over the words of a key, to compare what ranks ask for.
-uint64_t hashOf(const ObjectKey &key) {
+uint64_t hashOf(const std::string &kernel, const ObjectKey &key) {
   uint64_t hash = 0xcbf29ce484222325u;
   auto add = [&](uint64_t word) {
     for (int i = 0; i < 8; ++i, word >>= 8)
       hash = (hash ^ (word & 0xff)) * 0x100000001b3u;
   };
+  for (char letter : kernel)
+    add(uint64_t(letter));
   add(uint64_t(key.param));
   add(uint64_t(key.protocol));
   for (int32_t d = 0; d < key.ndim; ++d)
@@ -206,8 +208,9 @@ KernelObject *HostTeam::allocateObject(dtile_launch &launch, const ObjectKey &ke
                            static_cast<long long>(heapBytes()))};
     return nullptr;
   }
-  if (Status status = agree(hashOf(key), "the sizes of a kernel's scratch objects and signals");
-      !status.ok()) {
+  const std::string launched =
+      launchText(kernel.name, "the sizes of its scratch objects and signals");
+  if (Status status = agree(hashOf(kernel.name, key), launched.c_str()); !status.ok()) {
     heap_.release(object->offset);
     launch.error = status;
     return nullptr;

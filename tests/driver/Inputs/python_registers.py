@@ -65,6 +65,9 @@ def main():
     refuse("twice", lambda: team.register(Handle(x)))
     refuse("two addresses", lambda: team.register([x, y], BYTES))
     refuse("no size", lambda: team.register([x]))
+    refuse("a tensor", lambda: team.register(Tensor(x, 1024)))
+    refuse("no handle", lambda: team.register(None))
+    refuse("memory of the host", lambda: team.register([id(team)], BYTES))
     plain = ctypes.c_void_p()
     dtile._abi.check(dtile._abi.runtime().dtile_device_alloc(own, 0, ctypes.c_int64(BYTES),
                                                              ctypes.byref(plain)))

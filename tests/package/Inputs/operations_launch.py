@@ -7,6 +7,7 @@ import os
 import time
 
 import torch
+import torch.distributed as dist
 
 import dtile
 from dtile import _abi, _groups, kernels
@@ -33,6 +34,13 @@ def stream_of(team):
     return stream.value
 
 
+class Mesh:
+    ndim, mesh_dim_names = 2, ("data", "tensor")
+
+    def get_group(self):
+        raise AssertionError("which one?")
+
+
 def main():
     rank = int(os.environ.get("RANK", "0"))
     torch.current = rank
@@ -41,6 +49,11 @@ def main():
 
     kernels._dtype_numbers = {torch.float32: 13, torch.int32: 3}
     refuse("no such group", lambda: ops.enable("nobody"))
+    refuse("another rank's group", lambda: ops.enable(-100))
+    refuse("a mesh", lambda: ops.enable(Mesh()))
+    world, dist.group.WORLD = dist.group.WORLD, None
+    refuse("no groups", ops.enable)
+    dist.group.WORLD = world
     team = ops.enable(symmetric_bytes=8 << 20)
     refuse("twice", ops.enable)
     print(f"team of {team.size}; the current one: {dtile.Team._current}", flush=True)
@@ -50,7 +63,11 @@ def main():
     for turn in range(2):
         y = torch.ops.dtile.one_shot_all_reduce(x, "sum", "0")
         assert y.shape == x.shape and y.address != x.address
-    print("supported:", ops.one_shot_all_reduce.supports(x, "sum", "0"), flush=True)
+    print("supported:", ops.one_shot_all_reduce.supports(x, "sum", "0"),
+          ops.one_shot_all_reduce.supports(x, "sum", world), flush=True)
+    refuse("different operations", lambda: (
+        torch.ops.dtile.one_shot_all_reduce(torch.empty(77), "sum", "0") if rank == 1 else
+        torch.ops.dtile.two_shot_all_reduce(x, "sum", "0")))
     huge = torch.empty(1 << 22, device="meta")
     print("too large:", ops.one_shot_all_reduce.refusal(huge, "sum", "0"), flush=True)
     print("max:", ops.one_shot_all_reduce.refusal(x, "max", "0"), flush=True)

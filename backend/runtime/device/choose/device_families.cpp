@@ -121,8 +121,9 @@ Status DeviceTeam::loadAlternatives(const dtile_kernel_desc &family, int32_t loc
   if (ranks_ == 1)
     return {};
   return agree(usable ^ family.configuration,
-               "the alternatives of a kernel: all ranks load the same object, on GPUs of "
-               "one kind");
+               launchText(family.name, "its alternatives, which are those of one object on GPUs "
+                                       "of one kind")
+                   .c_str());
 }
 
 Status DeviceTeam::chooseAlternative(const dtile_kernel_desc &family, int32_t local,

@@ -374,8 +374,9 @@ Status DeviceTeam::agreeOnVariants(const DeviceKernel &kernel) {
                  desc.name, locals_[local]->device->facts().ordinal,
                  locals_[local]->device->facts().name.c_str(), locals_[0]->device->facts().ordinal,
                  locals_[0]->device->facts().name.c_str())};
-  return agree(first, "the variants of a kernel: all ranks load the same object, on GPUs of one "
-                      "kind");
+  return agree(first, launchText(desc.name, "its variants, which are those of one object on GPUs "
+                                            "of one kind")
+                          .c_str());
 }
 
 Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,

@@ -11,6 +11,9 @@ def name_of(group):
     """The name of a process group, which PyTorch's operations take."""
     import torch.distributed as dist
 
+    if not dist.is_initialized():
+        raise DtileInvalid("torch.distributed has no process groups yet: call "
+                           "torch.distributed.init_process_group first")
     group = group_of(group)
     return (group if group is not None else dist.group.WORLD).group_name
 
@@ -30,17 +33,24 @@ def enable(group=None, **options):
     return team
 
 
-def team_of(name):
+def _name(group):
+    """Of what callers pass as `group_name`: groups themselves, too, where PyTorch does not look at
+    it first."""
+    return group if isinstance(group, str) else name_of(group)
+
+
+def team_of(group):
     """The team of a group that is named."""
+    name = _name(group)
     team = _teams.get(name)
     return enable(name) if team is None else team
 
 
-def size_of(name):
+def size_of(group):
     """Ranks of a group: known without a team, also while a graph is traced."""
     import torch.distributed as dist
 
-    return dist.distributed_c10d._get_group_size_by_name(name)
+    return dist.distributed_c10d._get_group_size_by_name(_name(group))
 
 
 def close():

@@ -77,7 +77,22 @@ def group_of(group):
         except (LookupError, RuntimeError) as error:
             raise DtileInvalid(f"there is no process group `{group}`: pass group.group_name of "
                                f"torch.distributed ({error})") from None
+    if group is not None and not hasattr(group, "group_name"):
+        # new_group gives a number to processes that the group is without.
+        raise DtileInvalid(f"{group!r} is no process group of which this process is a rank: pass a "
+                           "group of torch.distributed, or mesh[name], on its ranks only")
     return group
+
+
+def _addresses(memory):
+    """Of a handle, or as they are."""
+    if memory is None:
+        raise DtileInvalid("there is no handle to register: rendezvous gives None for a tensor "
+                           "that symm_mem.empty has not made")
+    if hasattr(memory, "data_ptr"):
+        raise DtileInvalid("a tensor has the address on this rank only: pass the handle that "
+                           "symm_mem.rendezvous(tensor, group) gives")
+    return list(getattr(memory, "buffer_ptrs", memory))
 
 
 class Trace:
@@ -255,7 +270,7 @@ class Team:
         """Makes memory of others symmetric as it stands: the handle that PyTorch's symmetric memory
         gives at a rendezvous, or addresses as this process has them, one a rank, of so many bytes.
         Tensors in it may be `symm` arguments. Collective, in the same order on all ranks."""
-        pointers = list(getattr(memory, "buffer_ptrs", memory))
+        pointers = _addresses(memory)
         size = bytes_ if bytes_ is not None else getattr(memory, "buffer_size", None)
         if size is None:
             raise DtileInvalid("addresses have no size: register(addresses, bytes)")
@@ -269,7 +284,7 @@ class Team:
     def unregister(self, memory):
         """Ends that, for the same handle or addresses. Collective; waits for what runs. Memory that
         a captured graph uses stays registered until `trim(captured=True)`."""
-        pointers = list(getattr(memory, "buffer_ptrs", memory))
+        pointers = _addresses(memory)
         check(runtime().dtile_symm_unregister(self._handle, pointers[self.first_local]))
         self._changes += 1
 

@@ -33,7 +33,7 @@ def is_available():
 
 
 def is_initialized():
-    return True
+    return group.WORLD is not None
 
 
 def get_rank(group=None):
