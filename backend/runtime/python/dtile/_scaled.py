@@ -107,15 +107,15 @@ def fused_all_gather_scaled_matmul(launch, A, Bs, A_scale, B_scales, gather_dim,
     outs = []
     for B, B_scale, bias, dtype in zip(Bs, B_scales, biases, out_dtypes):
         out = rows.new_empty((whole.shape[0], B.shape[1]), dtype=_output_type(dtype))
-        rest = B.t(), _bias(out, bias)
+        weights, added = B.t(), _bias(out, bias)
         if not outs:
             kernel, a, b = _scales(A_scale, rows.shape[0], B_scale, B.shape[1], by_rows)
-            launch.mixed("all_gather_" + kernel, rows, a, rest[0], b, rest[1], whole, out)
+            launch.mixed("all_gather_" + kernel, rows, a, weights, b, added, whole, out)
             if by_rows and len(Bs) > 1:
                 A_scale = gathered(launch, a.view(-1))
         else:
             kernel, a, b = _scales(A_scale, whole.shape[0], B_scale, B.shape[1], by_rows)
-            launch.mixed(kernel, whole, a, rest[0], b, rest[1], out)
+            launch.mixed(kernel, whole, a, weights, b, added, out)
         outs.append(out)
     return (from_rows(whole, shape, gather_dim),
             [from_rows(out, shape, gather_dim) for out in outs])
