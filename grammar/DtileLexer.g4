@@ -45,6 +45,7 @@ ATOL: 'atol';
 BECAUSE: 'because';
 BENCH: 'bench';
 BY: 'by';
+COPY_ENGINE: 'copy_engine';
 EXTERN: 'extern';
 IN: 'in';
 INOUT: 'inout';

@@ -160,6 +160,7 @@ overClause
 overOption
   : ORDERED
   | PROGRAMS LEFT_PAREN programs=expression RIGHT_PAREN
+  | COPY_ENGINE (LEFT_PAREN copyEngine=expression RIGHT_PAREN)?
   ;
 
 // `m in M by BM`, `hop in 0..W`
@@ -257,8 +258,8 @@ operand: prefixes+=(MINUS | NOT | TILDE)* value=postfix (AFTER tokens+=postfix)*
 
 postfix
   : ( atom=( NAME | INTEGER | FLOAT | STRING | TRUE | FALSE
-           | ALL | AS | ATOL | BY | IN | INOUT | ORDERED | OUT | PROGRAMS | RANKS | RTOL | SCRATCH
-           | SYMM | UNORDERED | WITH )
+           | ALL | AS | ATOL | BY | COPY_ENGINE | IN | INOUT | ORDERED | OUT | PROGRAMS | RANKS
+           | RTOL | SCRATCH | SYMM | UNORDERED | WITH )
     | LEFT_PAREN items+=rangeExpression (COMMA items+=rangeExpression?)* RIGHT_PAREN
     )
     suffixes+=suffix*
@@ -291,6 +292,6 @@ index
 
 // Context words are names where nothing else can stand.
 name
-  : NAME | ALL | AS | ATOL | BY | IN | INOUT | ORDERED | OUT | PROGRAMS | RANKS | RTOL | SCRATCH
-  | SYMM | UNORDERED | WITH
+  : NAME | ALL | AS | ATOL | BY | COPY_ENGINE | IN | INOUT | ORDERED | OUT | PROGRAMS | RANKS | RTOL
+  | SCRATCH | SYMM | UNORDERED | WITH
   ;

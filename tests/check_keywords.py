@@ -20,7 +20,7 @@ def lexer_words(text):
     """The keywords and the context words of DtileLexer.g4."""
     keywords, _, rest = text.partition("// Keywords")[2].partition("// Context words")
     context = rest.partition("// Punctuation.")[0]
-    literal = re.compile(r"^[A-Z_]+: '([a-z]+)';$", re.MULTILINE)
+    literal = re.compile(r"^[A-Z_]+: '([a-z_]+)';$", re.MULTILINE)
     return set(literal.findall(keywords)), set(literal.findall(context))
 
 
@@ -40,7 +40,7 @@ def textmate_words(text):
         for pattern in repository[entry]["patterns"]:
             # What looks around or escapes is no word of its own.
             match = re.sub(r"\(\?<?[=!][^)]*\)|\\[a-zA-Z]|\[[^\]]*\]", " ", pattern["match"])
-            found |= set(re.findall(r"[a-z][a-z0-9]+", match))
+            found |= set(re.findall(r"[a-z][a-z0-9_]+", match))
         return found
 
     repository = json.loads(text)["repository"]
@@ -60,7 +60,7 @@ def vim_words(text):
         elif match:
             # What is highlighted stands behind a look-behind, and between \zs and \ze.
             shown = match[1].split(r"\@<=")[-1].split(r"\zs")[-1].split(r"\ze")[0]
-            context |= set(re.findall(r"[a-z]+", re.sub(r"\\[a-z]|\[[^\]]*\]", " ", shown)))
+            context |= set(re.findall(r"[a-z_]+", re.sub(r"\\[a-z]|\[[^\]]*\]", " ", shown)))
     return keywords, context, types
 
 
@@ -75,12 +75,12 @@ def page_words(text):
 
 
 def dictionary_words(text):
-    return set(re.findall(r'^"([a-z]+)"$', text, re.MULTILINE))
+    return set(re.findall(r'^"([a-z_]+)"$', text, re.MULTILINE))
 
 
 def table_words(text):
     """(keywords, context words) of editors/lsp/keywords.def."""
-    rows = re.findall(r'^(KEYWORD|CONTEXT_WORD)\("([a-z]+)"\)$', text, re.MULTILINE)
+    rows = re.findall(r'^(KEYWORD|CONTEXT_WORD)\("([a-z_]+)"\)$', text, re.MULTILINE)
     return ({word for kind, word in rows if kind == "KEYWORD"},
             {word for kind, word in rows if kind == "CONTEXT_WORD"})
 
@@ -90,10 +90,10 @@ def emacs_words(text):
 
     def words(name):
         found = re.search(rf"\(defconst {name}\s+'\(([^)]*)\)", text)
-        return set(re.findall(r'"([a-z]+)"', found[1])) if found else set()
+        return set(re.findall(r'"([a-z_]+)"', found[1])) if found else set()
 
     constants = re.search(r"regexp-opt '\(([^)]*)\) 'symbols\) \. font-lock-constant-face", text)
-    return (words("dtile-keywords") | set(re.findall(r'"([a-z]+)"', constants[1])),
+    return (words("dtile-keywords") | set(re.findall(r'"([a-z_]+)"', constants[1])),
             words("dtile-context-words"))
 
 

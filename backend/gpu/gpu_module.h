@@ -117,6 +117,9 @@ struct KernelScaffold {
   llvm::Value *frame = nullptr;
   /// i64; where `epoch` is null, it is the whole launches of `ended`, which is in parts.
   llvm::Value *rank = nullptr, *ranks = nullptr, *epoch = nullptr, *ended = nullptr;
+  /// i32: the spaces whose transfers the copy engine makes in this launch, a bit each; null where
+  /// that is none in any.
+  llvm::Value *engine = nullptr;
   /// i32: the thread in its program, the program in the launch.
   llvm::Value *thread = nullptr, *program = nullptr;
   unsigned threads = 128;

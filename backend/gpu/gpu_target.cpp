@@ -5,6 +5,7 @@
 #include "backend/gpu/body_cost.h"
 #include "backend/gpu/device_library.h"
 #include "backend/gpu/divided_bodies.h"
+#include "backend/gpu/engine_copies.h"
 #include "backend/gpu/gpu_module.h"
 #include "backend/gpu/launch_estimate.h"
 #include "backend/gpu/paired_bodies.h"
@@ -15,6 +16,7 @@
 #include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
 #include "frontend/base/parallel.h"
+#include "ir/analysis/engine_copies.h"
 #include "ir/machine/timing_fields.h"
 #include "ir/model/promised_limit.h"
 
@@ -138,6 +140,10 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     image.spaces.push_back(spaceFacts(op, machine));
     if (const Op *loop = dividedLoop(op))
       image.partialBytes = std::max(image.partialBytes, partialBytes(*loop, bodyThreads(kernel)));
+    if (ir::usesCopyEngine(kernel))
+      image.engine.push_back(op.get(ir::attr::engine_copies)
+                                 ? lowerEngineCopies(host_, frame, op, part + ".engine")
+                                 : host_.null());
     if (mayPairBodies(op)) {
       image.paired = lowerPairedCount(host_, frame, op, part + ".paired");
       image.pairedWeight = lowerPairedCost(host_, frame, op, machine, part + ".paired_weight");

@@ -11,8 +11,11 @@
 
 #include "backend/llvm/tile_order.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/engine_copies.h"
 #include "ir/analysis/occupancy.h"
 #include "ir/core/tile_order.h"
+
+#include "llvm/ADT/SetVector.h"
 
 #include <cstddef>
 
@@ -39,6 +42,9 @@ private:
   [[nodiscard]] llvm::Value *objectField(const Op &param, size_t offset, llvm::Type *type) {
     return loadFrame(kernel_.layout->object(param) + int64_t(offset), type);
   }
+  /// A launch that only begins another one (DTILE_DEVICE_BEGINS): moves the words on that the copy
+  /// engine writes to cells, and ends.
+  void beginForEngine();
   /// Programs make zeros of the copies that the next launch uses.
   void zeroNextCopies();
   void lowerSpaces();
@@ -123,6 +129,8 @@ void KernelLowering::begin(llvm::StringRef entry) {
       launchField(offsetof(dtile_device_launch, kernel), b.getPtrTy(), "counters");
   static_assert(offsetof(dtile_device_kernel, ended) == 0);
   scaffold_.ended = b.CreateLoad(b.getInt64Ty(), counters, "ended");
+  if (ir::usesCopyEngine(kernel))
+    scaffold_.engine = launchField(offsetof(dtile_device_launch, engine), b.getInt32Ty(), "engine");
   b.SetInsertPoint(start);
   gpu_.debug.moveTo(b, kernel);
 }
@@ -145,10 +153,35 @@ void KernelLowering::lower(llvm::StringRef entry) {
   b.CreateCall(gpu_.call(DeviceCall::start));
   if (mayMeet(*kernel_.kernel))
     call(DeviceCall::enter);
+  if (kernel_.engine)
+    beginForEngine();
   zeroNextCopies();
   lowerSpaces();
   finish();
   b.CreateRetVoid();
+}
+
+void KernelLowering::beginForEngine() {
+  llvm::SetVector<Op *> signals;
+  for (Op *space : spaces_)
+    if (space->get(ir::attr::engine_copies))
+      signals.insert_range(ir::signalsOfEngine(*space));
+  llvm::Value *flags = launchField(offsetof(dtile_device_launch, flags), b.getInt32Ty(), "flags");
+  llvm::BasicBlock *begins = block("begins"), *runs = block("runs");
+  llvm::Value *isBeginning = b.CreateAnd(flags, b.getInt32(DTILE_DEVICE_BEGINS));
+  b.CreateCondBr(b.CreateIsNotNull(isBeginning), begins, runs);
+  b.SetInsertPoint(begins);
+  when(b.CreateIsNull(kernel_.thread), "words", [&] {
+    for (Op *signal : signals) {
+      llvm::Value *since = objectField(*signal, offsetof(dtile_device_cells, since), b.getPtrTy());
+      llvm::Value *word =
+          b.CreateConstInBoundsGEP1_64(b.getInt64Ty(), since, DTILE_DEVICE_LAUNCH_WORD);
+      llvm::Value *launches = b.CreateAlignedLoad(b.getInt64Ty(), word, llvm::Align(8));
+      b.CreateAlignedStore(b.CreateAdd(launches, b.getInt64(1)), word, llvm::Align(8));
+    }
+  });
+  b.CreateRetVoid();
+  b.SetInsertPoint(runs);
 }
 
 void KernelLowering::zeroNextCopies() {

@@ -83,8 +83,6 @@ private:
   [[nodiscard]] llvm::Value *cellsRegion(const SignalCells &cells);
   /// A view of a tile in memory, of the same positions as `like`.
   [[nodiscard]] View tileView(ir::Type tile, llvm::Value *data);
-  /// Cuts two views to what exists in both.
-  void cutToCommon(View &a, View &b);
   /// Emits a call with the regions of two views, unless they are empty single elements.
   void transfer(Runtime call, View source, View destination, const ir::Op *traced);
   // Nothing is emitted where bodies are not traced.

@@ -11,7 +11,6 @@
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/StringSwitch.h"
-#include "llvm/IR/Intrinsics.h"
 
 namespace dtile::backend::host {
 
@@ -25,32 +24,16 @@ llvm::Value *BodyLowering::region(Slot slot, const View &view) {
   llvm::Value *&place = regionSlots_[size_t(slot)];
   if (!place)
     place = stackSlot(host_.abi.region, slot == Slot::Source ? "source" : "destination");
-  auto field = [&](unsigned number) { return b.CreateStructGEP(host_.abi.region, place, number); };
-  llvm::Value *data = view.data;
-  for (const ViewDimension &dim : view.dims)
-    data = views_.offset(view.type.dtype(), data, b.CreateMul(dim.low, dim.stride));
-  b.CreateStore(data, field(0));
-  llvm::Value *rank = view.rank ? b.CreateTrunc(view.rank, b.getInt32Ty()) : b.getInt32(-1);
-  b.CreateStore(rank, field(1));
-  b.CreateStore(b.getInt32(view.dims.size()), field(2));
-  b.CreateStore(b.getInt32(unsigned(view.type.dtype())), field(3));
-  b.CreateStore(b.getInt32(0), field(4));
-  for (auto [d, dim] : llvm::enumerate(view.dims)) {
-    b.CreateStore(b.CreateSub(dim.high, dim.low),
-                  b.CreateConstGEP1_64(b.getInt64Ty(), field(5), d));
-    b.CreateStore(dim.stride, b.CreateConstGEP1_64(b.getInt64Ty(), field(6), d));
-  }
+  launch::storeRegion(host_, b, views_, place, view);
   return place;
 }
 
 llvm::Value *BodyLowering::cellsRegion(const SignalCells &cells) {
-  View view{module_.source.types().view(DType::U64, cells.dims.size(), cells.rank != nullptr),
-            cells.data,
-            cells.rank,
-            {}};
-  for (const SignalCells::Dimension &dim : cells.dims)
-    view.dims.push_back({b.getInt64(0), dim.size, dim.size, dim.stride});
-  return region(Slot::Source, view);
+  llvm::Value *&place = regionSlots_[size_t(Slot::Source)];
+  if (!place)
+    place = stackSlot(host_.abi.region, "source");
+  launch::storeCells(host_, b, views_, place, cells);
+  return place;
 }
 
 View BodyLowering::tileView(ir::Type type, llvm::Value *data) {
@@ -61,16 +44,6 @@ View BodyLowering::tileView(ir::Type type, llvm::Value *data) {
       sizes.push_back(b.getInt64(size));
   return views_.contiguous(module_.source.types().view(type.elementOrIndex(), sizes.size(), false),
                            data, sizes);
-}
-
-void BodyLowering::cutToCommon(View &x, View &y) {
-  for (auto [p, q] : llvm::zip_equal(x.dims, y.dims)) {
-    llvm::Value *low = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, p.low, q.low);
-    llvm::Value *high = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, p.high, q.high);
-    high = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, low, high);
-    p.low = q.low = low;
-    p.high = q.high = high;
-  }
 }
 
 void BodyLowering::transfer(Runtime callee, View source, View destination, const Op *traced) {
@@ -88,7 +61,7 @@ void BodyLowering::transfer(Runtime callee, View source, View destination, const
         b.CreateAnd(b.CreateIsNotNull(source.data), b.CreateIsNotNull(destination.data));
     return when(exist, "transfer", emit);
   }
-  cutToCommon(source, destination);
+  launch::cutToCommon(b, source, destination);
   emit();
 }
 

@@ -298,7 +298,8 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               i64(image.partialBytes),
                               i32(image.scratch.size()),
                               i32(0),
-                              m_.array(prefix + ".scratch", m_.abi.deviceScratch, scratch)};
+                              m_.array(prefix + ".scratch", m_.abi.deviceScratch, scratch),
+                              m_.array(prefix + ".engine", pointer(), image.engine)};
   return llvm::ConstantStruct::get(m_.abi.image, fields);
 }
 

@@ -70,6 +70,8 @@ struct DeviceImage {
   std::vector<dtile_device_scratch> scratch;
   /// dtile_site values.
   std::vector<llvm::Constant *> sites;
+  /// One a space, or null; none where no space uses the copy engine.
+  std::vector<llvm::Constant *> engine;
 };
 
 /// A measured choice, as dtile_tuned_row has it.

@@ -5,6 +5,9 @@
 #include "backend/llvm/abi_calls.h"
 #include "backend/runtime/kernel_abi.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/IR/Intrinsics.h"
+
 #include <cstddef>
 
 namespace dtile::backend::launch {
@@ -22,7 +25,7 @@ static_assert(offsetof(dtile_device_space, waits) == 24 && sizeof(dtile_device_s
 static_assert(sizeof(dtile_device_scratch) == 16);
 static_assert(offsetof(dtile_device_image, bytes) == 40 &&
               offsetof(dtile_device_image, sites) == 160 &&
-              offsetof(dtile_device_image, constants) == 184 && sizeof(dtile_device_image) == 224);
+              offsetof(dtile_device_image, constants) == 184 && sizeof(dtile_device_image) == 232);
 static_assert(sizeof(dtile_tuned_size) == 8 && offsetof(dtile_tuned_row, sizes) == 32 &&
               sizeof(dtile_tuned_row) == 48);
 static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 144);
@@ -45,7 +48,7 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   deviceSpace = make("dtile_device_space", {i, i, i, i, i, i, i, i, i, i});
   deviceScratch = make("dtile_device_scratch", {i, i, i, i});
   image = make("dtile_device_image", {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p, p, p, p,
-                                      p, p, p, i, i, p, i, i, i, i, p, i, i, l, i, i, p});
+                                      p, p, p, i, i, p, i, i, i, i, p, i, i, l, i, i, p, p});
   kernel = make("dtile_kernel_desc",
                 {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p, l, l, p, i, i, p, p});
   tunedSize = make("dtile_tuned_size", {i, i});
@@ -75,6 +78,47 @@ llvm::FunctionCallee LaunchModule::runtime(Runtime call) {
   if (call == Runtime::fail)
     function->setDoesNotReturn();
   return function;
+}
+
+void storeRegion(LaunchModule &module, llvm::IRBuilder<> &b, ViewBuilder &views, llvm::Value *place,
+                 const View &view) {
+  auto field = [&](unsigned number) { return b.CreateStructGEP(module.abi.region, place, number); };
+  llvm::Value *data = view.data;
+  for (const ViewDimension &dim : view.dims)
+    data = views.offset(view.type.dtype(), data, b.CreateMul(dim.low, dim.stride));
+  b.CreateStore(data, field(0));
+  llvm::Value *rank = view.rank ? b.CreateTrunc(view.rank, b.getInt32Ty()) : b.getInt32(-1);
+  b.CreateStore(rank, field(1));
+  b.CreateStore(b.getInt32(view.dims.size()), field(2));
+  b.CreateStore(b.getInt32(unsigned(view.type.dtype())), field(3));
+  b.CreateStore(b.getInt32(0), field(4));
+  for (auto [d, dim] : llvm::enumerate(view.dims)) {
+    b.CreateStore(b.CreateSub(dim.high, dim.low),
+                  b.CreateConstGEP1_64(b.getInt64Ty(), field(5), d));
+    b.CreateStore(dim.stride, b.CreateConstGEP1_64(b.getInt64Ty(), field(6), d));
+  }
+}
+
+void storeCells(LaunchModule &module, llvm::IRBuilder<> &b, ViewBuilder &views, llvm::Value *place,
+                const SignalCells &cells) {
+  View view{module.source.types().view(DType::U64, cells.dims.size(), cells.rank != nullptr),
+            cells.data,
+            cells.rank,
+            nullptr,
+            {}};
+  for (const SignalCells::Dimension &dim : cells.dims)
+    view.dims.push_back({b.getInt64(0), dim.size, dim.size, dim.stride});
+  storeRegion(module, b, views, place, view);
+}
+
+void cutToCommon(llvm::IRBuilder<> &b, View &x, View &y) {
+  for (auto [p, q] : llvm::zip_equal(x.dims, y.dims)) {
+    llvm::Value *low = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, p.low, q.low);
+    llvm::Value *high = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, p.high, q.high);
+    high = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, low, high);
+    p.low = q.low = low;
+    p.high = q.high = high;
+  }
 }
 
 llvm::Constant *LaunchModule::siteValue(const Op &op, llvm::StringRef what) {

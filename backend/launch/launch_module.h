@@ -69,6 +69,15 @@ public:
   [[nodiscard]] llvm::Constant *null();
 };
 
+/// Writes the dtile_region of what exists of a view to `place`.
+void storeRegion(LaunchModule &module, llvm::IRBuilder<> &b, ViewBuilder &views, llvm::Value *place,
+                 const View &view);
+/// The same of cells.
+void storeCells(LaunchModule &module, llvm::IRBuilder<> &b, ViewBuilder &views, llvm::Value *place,
+                const SignalCells &cells);
+/// Leaves of two views the positions that exist in both.
+void cutToCommon(llvm::IRBuilder<> &b, View &x, View &y);
+
 /// The name of the parameter that a view or signal is a part of, or "".
 [[nodiscard]] llvm::StringRef objectName(const ir::Value *value);
 

@@ -23,9 +23,13 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 11
+#define DTILE_DEVICE_ABI_VERSION 12
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
+/* dtile_device_launch.flags, beside DTILE_KERNEL_*: one program begins a launch whose copies the
+ * copy engine makes, and ends: ranks meet, and launch words move on (dtile_device_cells). The
+ * launch itself follows on the same stream, without DTILE_KERNEL_ENTRY_BARRIER. */
+#define DTILE_DEVICE_BEGINS 0x10000u
 #define DTILE_DEVICE_REPORT_ARGS 8
 #define DTILE_DEVICE_NEAR_RANKS 8
 /* Programs of a launch that may leave sums in memory for each other. */
@@ -216,7 +220,8 @@ typedef struct dtile_device_launch {
   int32_t paired;
   /* a bit a space: bodies of its last round are divided (backend/gpu/divided_bodies.h) */
   uint32_t divided;
-  uint32_t reserved;
+  /* a bit a space: the copy engine sends what its bodies put and notify at other ranks */
+  uint32_t engine;
   /* what programs leave for each other there: each has DTILE_DEVICE_PARTIAL_PLACES places for sums.
    * First come flags of 64 bits, one for each place of DTILE_DEVICE_PARTIAL_PROGRAMS programs: the
    * number of the last launch (from 1) for which the sums are there. Then come the sums,
@@ -244,7 +249,12 @@ typedef struct dtile_device_object {
  * from number since[i] (in parts) on, until the other one does. A launch writes the one that it
  * does not read: its own base and the derived count (or, without one, the largest count asked for,
  * which is made zero again); so the next launch must not begin before all of it has ended. `cells`
- * is symmetric, the others are not. */
+ * is symmetric, the others are not.
+ *
+ * since[DTILE_DEVICE_LAUNCH_WORD] counts the launches that have begun with the signal, of kernels
+ * that use the copy engine. It writes this word to cells at peers. */
+#define DTILE_DEVICE_LAUNCH_WORD 2
+#define DTILE_DEVICE_SINCE_WORDS 4
 typedef struct dtile_device_cells {
   uint64_t *cells, *bases, *since, *asked;
 } dtile_device_cells;

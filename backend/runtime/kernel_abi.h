@@ -265,6 +265,9 @@ typedef struct dtile_device_image {
   int64_t partial_bytes;
   int32_t nscratch, reserved;
   const dtile_device_scratch *scratch;
+  /* null where no space leaves its transfers to the copy engine; else one a space, or null: lists
+   * what body number `body` puts and notifies at other ranks, by dtile_rt_engine_* */
+  void (*const *engine)(dtile_launch *launch, const void *frame, int64_t body);
 } dtile_device_image;
 
 /* A size that measured choices depend on: where launches have it. */
@@ -368,6 +371,14 @@ enum { DTILE_MAP_TF32 = 256 };
 int32_t dtile_rt_tensor_map(dtile_launch *, void *map, void *data, int32_t dtype, int32_t ndim,
                             const int64_t *size, const int64_t *stride, const int32_t *box,
                             int32_t swizzle, int64_t *usable);
+
+/* ---- Called by lists of transfers (dtile_device_image.engine) ---- */
+/* in the order in which the copy engine is to do it; what stays on this rank is ignored */
+void dtile_rt_engine_put(dtile_launch *, const dtile_region *src, const dtile_region *dst,
+                         const dtile_site *site);
+void dtile_rt_engine_notify(dtile_launch *, const dtile_region *cells);
+/* a check of the body fails: programs run it, and report that */
+void dtile_rt_engine_leave(dtile_launch *);
 
 /* ---- Called by bodies ---- */
 /* asynchronous; complete at dtile_rt_await. `src` may be any local region, equally shaped */

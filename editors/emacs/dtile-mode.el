@@ -19,8 +19,8 @@
     "kernel" "let" "over" "overlap" "plan" "return" "role" "var" "when" "while" "yield"))
 
 (defconst dtile-context-words
-  '("all" "as" "assume" "atol" "because" "bench" "by" "extern" "in" "inout" "mesh" "ordered" "out"
-    "programs" "ranks" "requires" "rtol" "scratch" "symm" "test" "unordered" "with"))
+  '("all" "as" "assume" "atol" "because" "bench" "by" "copy_engine" "extern" "in" "inout" "mesh"
+    "ordered" "out" "programs" "ranks" "requires" "rtol" "scratch" "symm" "test" "unordered" "with"))
 
 (defconst dtile-font-lock
   `((,(regexp-opt dtile-keywords 'symbols) . font-lock-keyword-face)

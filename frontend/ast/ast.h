@@ -346,12 +346,15 @@ struct Param {
   /// `= 0` of scratch objects.
   Expr *init = nullptr;
 };
-/// `over (m in M by BM, …) ordered programs(8)`.
+/// `over (m in M by BM, …) ordered programs(8)`, `over (…) copy_engine(ENGINE)`.
 struct OverClause {
   SourceRange range;
   llvm::ArrayRef<IterDim> dims;
   bool ordered = false;
   Expr *programs = nullptr;
+  bool copyEngine = false;
+  /// Null where it stands without a condition.
+  Expr *copyEngineIf = nullptr;
 };
 /// `role comm over (…) { … }`, and what follows it: `when all (sent) over (…) { … }`.
 /// A kernel without roles has one unnamed role.

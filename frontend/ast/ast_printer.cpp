@@ -385,6 +385,10 @@ private:
       line() << "ordered\n";
     if (clause.programs != nullptr)
       keyword("programs", llvm::ArrayRef<Expr *>(clause.programs));
+    if (clause.copyEngineIf != nullptr)
+      keyword("copy_engine", llvm::ArrayRef<Expr *>(clause.copyEngineIf));
+    else if (clause.copyEngine)
+      line() << "copy_engine\n";
   }
   void body(const BlockStmt *block) {
     line() << "body\n";

@@ -118,7 +118,7 @@ private:
   void walk(const Param &param) { each(param.type, param.init); }
   void walk(const OverClause *over) {
     if (over != nullptr)
-      each(over->dims, over->programs);
+      each(over->dims, over->programs, over->copyEngineIf);
   }
   void walk(const Role *role) {
     if (role != nullptr)

@@ -551,6 +551,13 @@ private:
       expr(clause->programs);
       os_ << ')';
     }
+    if (clause->copyEngine)
+      os_ << " copy_engine";
+    if (clause->copyEngineIf != nullptr) {
+      os_ << '(';
+      expr(clause->copyEngineIf);
+      os_ << ')';
+    }
   }
   void role(const Role &one) {
     if (!one.name.name.empty())

@@ -129,8 +129,9 @@ private:
         (tokens_[i + 1].kind == TokenClass::Name || tokens_[i + 1].kind == TokenClass::ContextWord);
     const bool isMode = kindBefore() == Kind::Colon && beforeWord;
     const bool followsKeyword =
-        kindBefore() == Kind::Keyword && (textBefore() == "when" || textBefore() == "scratch" ||
-                                          textBefore() == "ordered" || textBefore() == "programs");
+        kindBefore() == Kind::Keyword &&
+        (textBefore() == "when" || textBefore() == "scratch" || textBefore() == "ordered" ||
+         textBefore() == "programs" || textBefore() == "copy_engine");
     const bool isAlways = text == "test" || text == "bench" || text == "requires" ||
                           text == "assume" || text == "mesh" || text == "extern";
     return endsOperand() || isMode || followsKeyword || isAlways ? Kind::Keyword : Kind::Word;
@@ -271,7 +272,8 @@ private:
                                    before.kind == Kind::Colon);
     case Kind::Open:
       if (before.kind == Kind::Word || before.kind == Kind::Close ||
-          before.kind == Kind::GenericClose || before.text == "programs")
+          before.kind == Kind::GenericClose || before.text == "programs" ||
+          before.text == "copy_engine")
         return false;
       break;
     default:
@@ -341,7 +343,7 @@ private:
   static bool startsClause(llvm::StringRef word) {
     return llvm::StringSwitch<bool>(word)
         .Cases({"over", "ordered", "programs", "ranks", "rtol", "atol", "after", "because"}, true)
-        .Cases({"unordered", "with"}, true)
+        .Cases({"unordered", "with", "copy_engine"}, true)
         .Default(false);
   }
 

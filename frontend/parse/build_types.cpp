@@ -128,12 +128,17 @@ ast::OverClause *AstBuilder::buildOver(P::OverClauseContext *context) {
   for (P::OverOptionContext *option : context->options) {
     const SourceToken &word = sourceToken(option->start);
     const bool isOrdered = word.type == P::ORDERED;
-    if (isOrdered ? over->ordered : over->programs != nullptr)
+    const bool isEngine = word.type == P::COPY_ENGINE;
+    if (isOrdered ? over->ordered : isEngine ? over->copyEngine : over->programs != nullptr)
       diagnostics_.report(range(word), diag::repeated_clause, text(word));
-    if (isOrdered)
+    if (isOrdered) {
       over->ordered = true;
-    else
+    } else if (isEngine) {
+      over->copyEngine = true;
+      over->copyEngineIf = buildOptional(option->copyEngine);
+    } else {
       over->programs = buildExpression(option->programs);
+    }
   }
   return over;
 }

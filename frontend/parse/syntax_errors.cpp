@@ -182,7 +182,8 @@ constexpr Keyword kDeclarationWords[] = {
 
 constexpr Keyword kOverWords[] = {{"over", DtileParser::OVER},
                                   {"ordered", DtileParser::ORDERED},
-                                  {"programs", DtileParser::PROGRAMS}};
+                                  {"programs", DtileParser::PROGRAMS},
+                                  {"copy_engine", DtileParser::COPY_ENGINE}};
 constexpr Keyword kTestWords[] = {{"ranks", DtileParser::RANKS}};
 constexpr Keyword kToleranceWords[] = {{"rtol", DtileParser::RTOL}, {"atol", DtileParser::ATOL}};
 constexpr Keyword kReasonWords[] = {{"because", DtileParser::BECAUSE}};
@@ -327,7 +328,7 @@ std::string SyntaxErrors::describeExpected(antlr4::Parser *parser, size_t single
   case DtileParser::RuleType:
     return "a type";
   case DtileParser::RuleOverOption:
-    return "`ordered` or `programs`";
+    return "`ordered`, `programs` or `copy_engine`";
   default:
     return "an expression";
   }

@@ -339,6 +339,8 @@ void Lowering::space(const sema::KernelInstance &kernel, const sema::TSpace &spa
     op->set(attr::ordered, true);
   if (space.programs > 0)
     op->set(attr::programs, space.programs);
+  if (space.copyEngine)
+    op->set(attr::copy_engine, true);
   if (space.afterAll >= 0)
     op->set(attr::after_all, kernel.spaces[space.afterAll].name);
 

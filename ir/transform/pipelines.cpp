@@ -7,6 +7,7 @@
 //   dce after both: they leave what nobody uses;
 //   derive-counts after these: it solves equations over index arithmetic, and a program is wrong
 //     without it, so every level has it, and bound-drift, which counts on the notifies it found;
+//   send-by-engine between the two: it asks for the counts, and decides that ranks meet;
 //   canonicalize, cse and dce once more: for the code that computes the counts, and for what became
 //     constant by hoisting; and canonicalize after that cse: sizes that have become one value
 //     decide whether a cell is inside;
@@ -37,8 +38,9 @@ llvm::StringRef pipelineText(OptLevel level) {
     return "inline,settle-externs,canonicalize,cse,dce,derive-counts,bound-drift,canonicalize,cse,"
            "canonicalize,dce";
   case OptLevel::O2:
-    return "inline,settle-externs,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,"
-           "cse,dce,order-tiles,issue-early,carry-awaits,read-in-place,share-sizes";
+    return "inline,settle-externs,canonicalize,cse,licm,dce,derive-counts,send-by-engine,"
+           "bound-drift,canonicalize,cse,dce,order-tiles,issue-early,carry-awaits,read-in-place,"
+           "share-sizes";
   }
   DTILE_UNREACHABLE("unknown level");
 }

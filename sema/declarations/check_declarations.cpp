@@ -134,6 +134,11 @@ void Checker::spaceDims(const ast::OverClause *over, TSpace &space,
       report(over->programs->range, diag::literal_does_not_fit, *programs, "i32");
     space.programs = programs.value_or(0);
   }
+  space.copyEngine = over->copyEngine;
+  if (over->copyEngineIf) {
+    const auto asked = constInt(over->copyEngineIf, "whether to use the copy engine");
+    space.copyEngine = asked.value_or(0) != 0;
+  }
   for (const ast::IterDim &dim : over->dims) {
     bounds.push_back(iteration(dim));
     for (const TExpr *bound : {bounds.back().lo, bounds.back().hi})

@@ -239,6 +239,20 @@ GenericValue usualValue(const Choice &choice) {
   return value;
 }
 
+namespace {
+
+/// Whether a role's `copy_engine` mentions a parameter.
+bool decidesCopyEngine(const ast::KernelDecl &kernel, llvm::StringRef name) {
+  Mentions conditions;
+  for (const ast::Role *role : kernel.roles)
+    for (const ast::Role *one = role; one != nullptr; one = one->whenAll)
+      if (one->over != nullptr)
+        conditions.walk(one->over->copyEngineIf);
+  return conditions.names.contains(name);
+}
+
+} // namespace
+
 void checkChoices(Context &context, ModuleInfo &home, const ast::KernelDecl &kernel) {
   for (const ast::GenericParam &generic : kernel.generics) {
     if (!isChoice(home, generic))
@@ -249,6 +263,9 @@ void checkChoices(Context &context, ModuleInfo &home, const ast::KernelDecl &ker
     }
     if (!allowedValues(context, home, generic))
       continue;
+    if (decidesCopyEngine(kernel, generic.name.name))
+      context.report(generic.range, diag::bad_choice, generic.name.name,
+                     "whether the copy engine sends is the author's to say");
     for (const ast::Param &param : kernel.params) {
       const bool isPassed = param.mode != ast::ParamMode::ScratchSymm && param.type != nullptr &&
                             param.type->name.name != "signal";

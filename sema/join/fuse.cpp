@@ -72,7 +72,7 @@ public:
 
   std::optional<Sender> run() {
     if (role_.over == nullptr || role_.over->ordered || role_.over->programs != nullptr ||
-        role_.whenAll != nullptr || role_.body->statements.empty())
+        role_.over->copyEngine || role_.whenAll != nullptr || role_.body->statements.empty())
       return std::nullopt;
     sender_.role = &role_;
     sender_.transfer = transferOf(role_.body->statements.back());

@@ -116,6 +116,7 @@ llvm::StringSet<> namesIn(const ast::Role &role) {
     collector.role(*one);
     if (one->over != nullptr) {
       collector.walk(one->over->programs);
+      collector.walk(one->over->copyEngineIf);
       for (const ast::IterDim &dim : one->over->dims) {
         collector.walk(dim.domain);
         collector.walk(dim.step);

@@ -69,6 +69,7 @@ protected:
     }
     copy->dims = arena_.copy(llvm::ArrayRef<ast::IterDim>(dims));
     copy->programs = expr(clause->programs);
+    copy->copyEngineIf = expr(clause->copyEngineIf);
     return copy;
   }
 

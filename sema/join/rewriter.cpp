@@ -304,6 +304,7 @@ ast::OverClause *Rewriter::over(const ast::OverClause *o) {
     dims.push_back(dim(one));
   copy->dims = arena_.copy(llvm::ArrayRef<ast::IterDim>(dims));
   copy->programs = expr(o->programs);
+  copy->copyEngineIf = expr(o->copyEngineIf);
   return copy;
 }
 

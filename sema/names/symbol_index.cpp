@@ -302,6 +302,7 @@ private:
     for (const ast::IterDim &dim : over->dims)
       dimension(dim);
     walk(over->programs);
+    walk(over->copyEngineIf);
   }
 
   void role(const ast::Role *role) {

@@ -184,6 +184,7 @@ struct TSpace {
   std::vector<SpaceDim> dims;
   bool ordered = false;
   int64_t programs = 0;
+  bool copyEngine = false;
   TBlock body;
   /// Number of the space that must have ended, or -1; and the variables bound to its joined yields.
   int afterAll = -1;

@@ -107,6 +107,28 @@ API cuMemcpyHtoDAsync_v2(Address to, const void *from, size_t bytes, void *strea
 API cuMemcpyDtoHAsync_v2(void *to, Address from, size_t bytes, void *stream) {
   return memcpy(to, (const void *)from, bytes), 0;
 }
+API cuMemcpyAsync(Address to, Address from, size_t bytes, void *stream) {
+  fprintf(stderr, "GPU %d copies %zu bytes\n", device(), bytes);
+  return memcpy((void *)to, (const void *)from, bytes), 0;
+}
+typedef struct {
+  struct {
+    size_t x, y;
+    int type;
+    void *host;
+    Address device;
+    void *array;
+    size_t pitch;
+  } from, to;
+  size_t width, height;
+} Copy2D;
+API cuMemcpy2DAsync_v2(const Copy2D *copy, void *stream) {
+  fprintf(stderr, "GPU %d copies %zu rows of %zu bytes\n", device(), copy->height, copy->width);
+  for (size_t row = 0; row < copy->height; ++row)
+    memcpy((char *)copy->to.device + row * copy->to.pitch,
+           (const char *)copy->from.device + row * copy->from.pitch, copy->width);
+  return copy->from.type != 4 || copy->to.type != 4;
+}
 API cuPointerGetAttributes(unsigned count, int *attributes, void **values, Address address) {
   *(unsigned *)values[0] = 1;
   *(unsigned *)values[1] = 0;
@@ -220,6 +242,14 @@ API cuGraphLaunch(void *graph, void *stream) {
 }
 API cuGraphDestroy(void *graph) { return 0; }
 API cuGraphExecDestroy(void *graph) { return 0; }
+
+API cuEventCreate(void **out, unsigned flags) { return *out = calloc(1, 8), flags != 2; }
+API cuEventDestroy_v2(void *event) { return free(event), 0; }
+API cuEventRecord(void *event, void *stream) { return *(void **)event = stream, 0; }
+API cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+  fprintf(stderr, "GPU %d: a stream follows another\n", device());
+  return *(void **)event == stream || flags != 0;
+}
 
 /* Code. */
 API cuModuleLoadDataEx(void **out, const void *image, unsigned count, int *options, void **values) {

@@ -437,6 +437,8 @@ private:
   // lower_communication.cpp: put, get, reduce_add, notify, wait, tokens, fences, barrier, assert.
   void lowerCommunication(ir::Op &op);
   void lowerPut(ir::Op &op);
+  /// i1: the copy engine does what an op does at that rank; null: in no launch.
+  [[nodiscard]] llvm::Value *isLeftToEngine(ir::Op &op, llvm::Value *rank);
   void lowerGet(ir::Op &op);
   void lowerReduceAdd(ir::Op &op);
   void lowerAssert(ir::Op &op);

@@ -17,6 +17,7 @@ using CUfunction = void *;
 using CUstream = void *;
 using CUgraph = void *;
 using CUgraphExec = void *;
+using CUevent = void *;
 using CUdeviceptr = uint64_t;
 using CUmemHandle = uint64_t;
 
@@ -52,6 +53,7 @@ inline constexpr unsigned kMemoryTypeDevice = 2;
 inline constexpr unsigned kPortable = 1;
 inline constexpr unsigned kDeviceMap = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
 // One thread may capture streams of several GPUs side by side, and make graphs of them in turn: the
 // stricter modes refuse cuGraphInstantiate while any other is captured.
 inline constexpr int kCaptureRelaxed = 2;
@@ -106,6 +108,27 @@ struct CUlaunchConfig {
   unsigned numAttributes = 0;
 };
 
+// CU_MEMORYTYPE_UNIFIED: the address says on which device it is
+inline constexpr int kMemoryTypeUnified = 4;
+
+/// CUDA_MEMCPY2D
+struct CUmemcpy2D {
+  size_t srcXInBytes = 0, srcY = 0;
+  int srcMemoryType = kMemoryTypeUnified;
+  const void *srcHost = nullptr;
+  CUdeviceptr srcDevice = 0;
+  void *srcArray = nullptr;
+  size_t srcPitch = 0;
+  size_t dstXInBytes = 0, dstY = 0;
+  int dstMemoryType = kMemoryTypeUnified;
+  void *dstHost = nullptr;
+  CUdeviceptr dstDevice = 0;
+  void *dstArray = nullptr;
+  size_t dstPitch = 0;
+  size_t widthInBytes = 0, height = 0;
+};
+static_assert(sizeof(CUmemcpy2D) == 128);
+
 // CUtensorMapDataType
 inline constexpr int kTensorUint8 = 0, kTensorUint16 = 1, kTensorUint32 = 2, kTensorInt32 = 3,
                      kTensorUint64 = 4, kTensorInt64 = 5, kTensorFloat16 = 6, kTensorFloat32 = 7,
@@ -140,6 +163,12 @@ inline constexpr int kPromote128 = 2;
   FN(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                              \
   FN_AS(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, const void *, size_t, CUstream))  \
   FN_AS(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, CUdeviceptr, size_t, CUstream))        \
+  FN(cuMemcpyAsync, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                  \
+  FN_AS(cuMemcpy2DAsync, "cuMemcpy2DAsync_v2", (const CUmemcpy2D *, CUstream))                     \
+  FN(cuEventCreate, (CUevent *, unsigned))                                                         \
+  FN_AS(cuEventDestroy, "cuEventDestroy_v2", (CUevent))                                            \
+  FN(cuEventRecord, (CUevent, CUstream))                                                           \
+  FN(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                                             \
   FN(cuPointerGetAttributes, (unsigned, int *, void **, CUdeviceptr))                              \
   FN(cuStreamCreate, (CUstream *, unsigned))                                                       \
   FN_AS(cuStreamDestroy, "cuStreamDestroy_v2", (CUstream))                                         \

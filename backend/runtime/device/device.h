@@ -23,6 +23,7 @@ using StreamHandle = void *;
 using ModuleHandle = void *;
 using FunctionHandle = void *;
 using GraphHandle = void *;
+using EventHandle = void *;
 
 /// What a device is, as its driver says.
 struct DeviceFacts {
@@ -60,6 +61,13 @@ struct GridLaunch {
   /// Programs of a cluster; `programs` is a multiple.
   int32_t cluster = 1;
   void *parameters[2] = {};
+};
+
+/// A copy between devices: rows of `rowBytes` at equal distances.
+struct DeviceCopy {
+  DeviceAddress to = 0, from = 0;
+  int64_t toPitch = 0, fromPitch = 0;
+  int64_t rowBytes = 0, rows = 1;
 };
 
 /// What cuTensorMapEncodeTiled wants to know; innermost dimension last.
@@ -132,6 +140,17 @@ public:
   virtual Status synchronizeAll() = 0;
   virtual Status isCapturing(StreamHandle stream, bool *capturing) = 0;
 
+  // ---- Copies to other devices, beside kernels ----
+  /// Whether it makes such copies without the processors that run kernels.
+  [[nodiscard]] virtual bool hasCopyEngine() const { return false; }
+  virtual Status copyAcross(const DeviceCopy &, StreamHandle) { return noCopyEngine(); }
+  virtual Status createEvent(EventHandle *) { return noCopyEngine(); }
+  virtual void destroyEvent(EventHandle) {}
+  /// What is queued on `later` from now on runs after what `earlier` holds.
+  virtual Status follow(StreamHandle /*earlier*/, StreamHandle /*later*/, EventHandle) {
+    return noCopyEngine();
+  }
+
   // ---- Code ----
   virtual Status load(const dtile_device_image &image, ModuleHandle *out) = 0;
   virtual void unload(ModuleHandle module) = 0;
@@ -155,6 +174,11 @@ public:
   virtual Status endCapture(StreamHandle stream, GraphHandle *out) = 0;
   virtual Status replay(GraphHandle graph, StreamHandle stream) = 0;
   virtual void destroyGraph(GraphHandle graph) = 0;
+
+private:
+  static Status noCopyEngine() {
+    return {DTILE_UNAVAILABLE, "this driver makes no copies beside kernels"};
+  }
 };
 
 /// A vendor's driver, opened at run time.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The calls of prologues for devices: places of scratch objects and signals, and tensor maps. Where
-// the launch is not on a device they refuse it.
+// the launch is not on a device they refuse it. And the calls of lists of transfers.
 #include "backend/runtime/arguments/launch_query.h"
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/device_abi.h"
@@ -78,4 +78,17 @@ int32_t dtile_rt_tensor_map(dtile_launch *launch, void *map, void *data, int32_t
   Device &device = *launch->device->team->local(launch->local).device;
   *usable = device.tensorMap({data, dtype, ndim, size, stride, box, swizzle}, map);
   return 0;
+}
+
+void dtile_rt_engine_put(dtile_launch *launch, const dtile_region *source,
+                         const dtile_region *destination, const dtile_site *site) {
+  launch->device->team->listPut(*launch, *source, *destination, *site);
+}
+
+void dtile_rt_engine_notify(dtile_launch *launch, const dtile_region *cells) {
+  launch->device->team->listNotify(*launch, *cells);
+}
+
+void dtile_rt_engine_leave(dtile_launch *launch) {
+  launch->device->engine->refuse("a check of its bodies fails");
 }

@@ -308,6 +308,41 @@ public:
     return failed(cu_, result, "cuStreamIsCapturing");
   }
 
+  bool hasCopyEngine() const override { return true; }
+
+  Status copyAcross(const DeviceCopy &copy, StreamHandle stream) override {
+    Current current(cu_, context_);
+    if (copy.rows == 1)
+      return failed(cu_, cu_.cuMemcpyAsync(copy.to, copy.from, size_t(copy.rowBytes), stream),
+                    "cuMemcpyAsync");
+    CUmemcpy2D rows;
+    rows.srcDevice = copy.from;
+    rows.srcPitch = size_t(copy.fromPitch);
+    rows.dstDevice = copy.to;
+    rows.dstPitch = size_t(copy.toPitch);
+    rows.widthInBytes = size_t(copy.rowBytes);
+    rows.height = size_t(copy.rows);
+    return failed(cu_, cu_.cuMemcpy2DAsync(&rows, stream), "cuMemcpy2DAsync");
+  }
+
+  Status createEvent(EventHandle *out) override {
+    Current current(cu_, context_);
+    return failed(cu_, cu_.cuEventCreate(out, kEventDisableTiming), "cuEventCreate");
+  }
+
+  void destroyEvent(EventHandle event) override {
+    Current current(cu_, context_);
+    cu_.cuEventDestroy(event);
+  }
+
+  Status follow(StreamHandle earlier, StreamHandle later, EventHandle event) override {
+    Current current(cu_, context_);
+    if (Status status = failed(cu_, cu_.cuEventRecord(event, earlier), "cuEventRecord");
+        !status.ok())
+      return status;
+    return failed(cu_, cu_.cuStreamWaitEvent(later, event, 0), "cuStreamWaitEvent");
+  }
+
   Status load(const dtile_device_image &image, ModuleHandle *out) override {
     Current current(cu_, context_);
     char log[2048] = "";

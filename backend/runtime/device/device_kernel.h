@@ -5,6 +5,7 @@
 #include "backend/runtime/arguments/tensor_span.h"
 #include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device/device.h"
+#include "backend/runtime/device/engine/engine_work.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/host/kernel_state.h"
 #include "backend/runtime/launch_frame.h"
@@ -37,7 +38,7 @@ struct DeviceObject {
   /// By local rank, in the arena: scratch has turns, signals what says since when
   /// bases hold, the bases and what was asked for.
   std::vector<DeviceAddress> turn, bases, asked;
-  static constexpr int64_t kSinceBytes = 2 * sizeof(uint64_t);
+  static constexpr int64_t kSinceBytes = DTILE_DEVICE_SINCE_WORDS * sizeof(uint64_t);
   /// Bytes of each of those.
   int64_t baseBytes = 0, askedBytes = 0;
   /// A graph may hold its addresses.
@@ -67,6 +68,11 @@ struct PreparedLaunch {
   int32_t cluster = 1;
   /// They are all captured: nobody need ask again.
   bool isCaptured = false;
+  /// What the copy engine does beside it. `begins`: the kernel has spaces that may leave it
+  /// transfers, so a launch of one program comes before (DTILE_DEVICE_BEGINS), also where programs
+  /// send this time.
+  EngineWork engine;
+  bool begins = false;
   /// Offsets in the heap where its arguments begin that are there: it goes with these objects, too.
   std::vector<int64_t> arguments;
 };
@@ -162,6 +168,8 @@ struct DeviceLaunch {
   int32_t protocol = 0;
   /// That the prologue has asked for.
   std::vector<DeviceObject *> objects;
+  /// Where transfers of the copy engine are listed; null elsewhere.
+  EngineWork *engine = nullptr;
 };
 
 /// FNV-1a of bytes, after those that `hash` is of.

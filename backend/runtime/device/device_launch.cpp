@@ -304,8 +304,20 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
   grid.parameters[0] = &prepared.launch;
   grid.parameters[1] = prepared.frame.get();
   const int64_t before = nowNs();
+  EngineStream *engine = nullptr;
+  dtile_device_launch words = prepared.launch;
+  if (prepared.begins) {
+    if (Status status = beginEngine(local, prepared, grid, stream, &engine); !status.ok())
+      return status;
+    // Ranks have met.
+    words.flags &= ~DTILE_KERNEL_ENTRY_BARRIER;
+    grid.parameters[0] = &words;
+  }
   if (Status status = rank.device->launch(grid, stream); !status.ok())
     return status;
+  if (engine)
+    if (Status status = rank.device->follow(engine->stream, stream, engine->event); !status.ok())
+      return status;
   if (trace_ && kernel.isTraced)
     trace_->queued(rank.rank, prepared.launch.kernel_id, before, nowNs());
   for (DeviceObject *object : prepared.objects)

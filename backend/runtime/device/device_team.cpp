@@ -225,6 +225,14 @@ Status DeviceTeam::openControl() {
   return own.device->pin(control_, controlBytes_, &own.control);
 }
 
+DeviceAddress DeviceTeam::heapAt(const DeviceRank &rank, int32_t peer) const {
+  if (peer == rank.rank)
+    return rank.heap;
+  if (provider_)
+    return provider_->peer(peer);
+  return job_ ? rank.mapped[size_t(peer)] : locals_[size_t(peer)]->heap;
+}
+
 Status DeviceTeam::uploadTeam(DeviceRank &rank) {
   Device &device = *rank.device;
   if (rank.team == 0) {
@@ -236,10 +244,7 @@ Status DeviceTeam::uploadTeam(DeviceRank &rank) {
   }
   std::vector<uint64_t> peers;
   for (int32_t peer = 0; peer < ranks_; ++peer)
-    peers.push_back(peer == rank.rank ? rank.heap
-                    : provider_       ? provider_->peer(peer)
-                    : job_            ? rank.mapped[size_t(peer)]
-                                      : locals_[size_t(peer)]->heap);
+    peers.push_back(heapAt(rank, peer));
   for (size_t peer = 0; peer < std::min(peers.size(), rank.shift.size()); ++peer)
     rank.shift[peer] = int64_t(peers[peer] - rank.heap);
   dtile_device_team &words = rank.words;
@@ -283,6 +288,8 @@ DeviceTeam::~DeviceTeam() {
     if (rank->prints)
       device.releasePinned(rank->printMemory);
     releaseTrace(*rank);
+    closeEngine(device, rank->engine);
+    closeEngine(device, rank->capturedEngine);
     if (rank->stream)
       device.destroyStream(rank->stream);
   }

@@ -108,6 +108,9 @@ struct DeviceRank {
   TurnedMemory turned;
   /// That the caller has captured and not destroyed.
   std::set<GraphHandle> graphs;
+  /// Of the copy engine: for launches, and for those that are captured. A stream that is captured
+  /// takes nothing else until the capture ends.
+  EngineStream engine, capturedEngine;
 };
 
 /// Calls come one at a time.
@@ -159,6 +162,13 @@ public:
   /// From another thread, too: what was read so far.
   [[nodiscard]] const DeviceTrace *trace() const { return trace_.get(); }
 
+  // ---- Of lists of transfers ----
+  /// Where the heap of a rank is mapped for a local one.
+  [[nodiscard]] DeviceAddress heapAt(const DeviceRank &rank, int32_t peer) const;
+  void listPut(dtile_launch &launch, const dtile_region &source, const dtile_region &destination,
+               const dtile_site &site);
+  void listNotify(dtile_launch &launch, const dtile_region &cells);
+
   // ---- Of prologues ----
   /// The object of a parameter with these sizes; null: launch.error says why.
   DeviceObject *object(dtile_launch &launch, int32_t param, int32_t ndim, const int64_t *size);
@@ -205,6 +215,19 @@ private:
   /// What was queued on this process's devices has ended; an error where that was by giving up.
   Status haveEnded();
 
+  // engine/engine_launch.cpp
+  /// Lists what the copy engine does beside a launch with this frame, where it can.
+  Status listTransfers(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                       DeviceLaunch &device, PreparedLaunch &prepared);
+  /// What stands before such a launch on its stream, and the copies beside it.
+  Status beginEngine(int32_t local, PreparedLaunch &prepared, const GridLaunch &grid,
+                     StreamHandle stream, EngineStream **used);
+  static Status openEngine(Device &device, EngineStream &stream);
+  static void closeEngine(Device &device, EngineStream &stream);
+  /// Who writes a cell that was waited for, where a copy engine does: the put's place.
+  [[nodiscard]] std::string engineText(const DeviceKernel &kernel, const DeviceObject &signal,
+                                       const dtile_device_report &report) const;
+
   // device_variants.cpp
   /// Loads those variants that fit the rank's device; an error says why none does.
   Status loadVariants(DeviceKernel &kernel, int32_t local);
@@ -238,7 +261,7 @@ private:
                           int32_t programs) const;
   /// Tells stderr which variant runs, with how many programs, and when it is estimated to end.
   void logLaunch(const DeviceKernel &kernel, int32_t local, const dtile_device_image &image,
-                 double nanoseconds, const dtile_device_launch &launch, int32_t cluster) const;
+                 double nanoseconds, const PreparedLaunch &prepared) const;
   /// Memory for the sums that programs leave for each other, once a kernel and rank. None, and no
   /// error, where there is no room: launches divide no bodies then.
   Status makePartials(DeviceKernel &kernel, int32_t local, bool capturing);

@@ -84,12 +84,14 @@ void placeIn(const DeviceObject &object, uint64_t cell, int64_t *position) {
 std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_report &report,
                                  const dtile_site *site) {
   std::string name = site ? site->what : "a signal";
+  std::string writer;
   bool isOnly = false;
   if (const DeviceObject *object =
           kernel ? waitedObject(*kernel, report, name, &isOnly) : nullptr) {
     const bool isSignal = object->isSignal;
     int64_t position[DTILE_MAX_RANK];
     placeIn(*object, report.cell, position);
+    writer = isSignal ? engineText(*kernel, *object, report) : "";
     // Which of several objects it was, for launches with other sizes, is not known.
     if (object->key.ndim > 0 && (isSignal || isOnly))
       name += shapeText(object->key.ndim, position);
@@ -101,7 +103,7 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
                                      : format("launch %llu's", decimal(report.seen)).c_str());
     }
   }
-  return format("`%s`: wants %llu, has seen %llu", name.c_str(),
+  return format("`%s`%s: wants %llu, has seen %llu", name.c_str(), writer.c_str(),
                 static_cast<unsigned long long>(report.wanted),
                 static_cast<unsigned long long>(report.seen));
 }

@@ -17,7 +17,7 @@ syntax match dtileMode /\%(\<scratch\s\+\)\@<=symm\>/
 syntax match dtileControl /\%(^\|[;{}]\)\s*\zs\%(assume\|requires\)\>\ze\s*[A-Za-z0-9_(!~-]/
 syntax match dtileControl /\%(^\|[;{}]\)\s*\zsmesh\>\ze\s*(\s*\h\w*\s*:/
 syntax match dtileControl /\<because\>\ze\s*"/
-syntax match dtileControl /[A-Za-z0-9_)\]"]\s\+\zs\%(as\|atol\|by\|in\|ordered\|programs\|ranks\|rtol\|unordered\|with\)\>/
+syntax match dtileControl /[A-Za-z0-9_)\]"]\s\+\zs\%(as\|atol\|by\|copy_engine\|in\|ordered\|programs\|ranks\|rtol\|unordered\|with\)\>/
 syntax match dtileControl /\%(\<when\s\+\)\@<=all\>/
 syntax match dtileDeclaration /\<\%(bench\|test\)\>\ze\s*"/
 syntax match dtileDeclaration /\<extern\>\ze\s\+fn\>/

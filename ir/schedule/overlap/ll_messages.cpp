@@ -18,6 +18,7 @@
 //   read has been written. Tiles that are not small, as words take twice the time on the wire;
 //   tiles whose rows are no whole words; messages that scalars depend on.
 #include "ir/analysis/communication.h"
+#include "ir/analysis/engine_copies.h"
 #include "ir/core/constants.h"
 #include "ir/transform/pass.h"
 
@@ -512,7 +513,8 @@ bool llMessages(Module &module, PassContext &context) {
   if (!context.facts || context.facts->lanes == 0)
     return changed;
   for (Op &op : module.body().ops()) {
-    if (!op.is(OpKind::Kernel))
+    // What the copy engine sends carries no flags.
+    if (!op.is(OpKind::Kernel) || usesCopyEngine(op))
       continue;
     Messages messages(op);
     const char *reason = messages.judge();

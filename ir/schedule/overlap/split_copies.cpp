@@ -11,8 +11,10 @@
 // Leaves alone: spaces of more bodies than a few; bodies that do something that must not be done
 //   twice (stores, updates, barriers), that compute with large tiles, or that read what is copied;
 //   bodies that go on after a wait, as what follows may need it in each part; signals with waits
-//   for counts of their own, and the spaces that notify them.
+//   for counts of their own, and the spaces that notify them; kernels that use the copy engine, as
+//   that notifies a cell once.
 #include "ir/analysis/communication.h"
+#include "ir/analysis/engine_copies.h"
 #include "ir/core/builder.h"
 #include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
@@ -334,7 +336,7 @@ void Splitter::scaleCount(Op &signal) {
 bool splitCopies(Module &module, PassContext &context) {
   bool changed = false;
   for (Op &kernel : module.body().ops())
-    if (kernel.is(OpKind::Kernel))
+    if (kernel.is(OpKind::Kernel) && !usesCopyEngine(kernel))
       changed |= Splitter(kernel, context).run();
   return changed;
 }

@@ -283,6 +283,14 @@ void BodyLowering::copy(View source, View destination) {
     sharedRead();
 }
 
+llvm::Value *BodyLowering::isLeftToEngine(Op &op, llvm::Value *rank) {
+  const Op *space = op.enclosing(OpKind::Space);
+  if (!kernel_.engine || !rank || !space || !space->get(ir::attr::engine_copies))
+    return nullptr;
+  llvm::Value *own = b.CreateAnd(kernel_.engine, b.getInt32(1u << unsigned(spaceNumber(*space))));
+  return b.CreateAnd(b.CreateIsNotNull(own), b.CreateICmpNE(rank, kernel_.rank));
+}
+
 void BodyLowering::lowerPut(Op &op) {
   if (op.get(ir::attr::ll))
     return putLl(op);
@@ -294,8 +302,19 @@ void BodyLowering::lowerPut(Op &op) {
     beforeWrite(target);
   if (source->type().isView()) {
     beforeRead(source);
-    if (!source->type().isRemote() || !target->type().isRemote())
-      return copy(view(source), view(target));
+    if (!source->type().isRemote() || !target->type().isRemote()) {
+      View from = view(source);
+      const View to = view(target);
+      if (llvm::Value *isLeft = isLeftToEngine(op, to.rank)) {
+        // Nothing is left of it, which takes no branch.
+        if (from.dims.empty())
+          from.data =
+              b.CreateSelect(isLeft, llvm::Constant::getNullValue(from.data->getType()), from.data);
+        else
+          from.dims[0].high = b.CreateSelect(isLeft, from.dims[0].low, from.dims[0].high);
+      }
+      return copy(from, to);
+    }
     View from = located(source);
     from.rank = nullptr;
     return copy(from, view(target));
@@ -399,9 +418,15 @@ void BodyLowering::notify(Op &op) {
   const Op *param = parameterOf(signal);
   const bool isFar = !param || goesToOtherRanks(param->result());
   const SignalCells target = cells(signal);
-  const auto tell = [&](llvm::Value *cell) {
+  const auto notify = [&](llvm::Value *cell) {
     call(DeviceCall::notify, {kernel_.launch, cell, target.rank ? target.rank : b.getInt64(-1),
                               b.getInt32(isFar ? kTeam : kRank)});
+  };
+  llvm::Value *isLeft = isLeftToEngine(op, target.rank);
+  const auto tell = [&](llvm::Value *cell) {
+    if (isLeft)
+      return when(b.CreateNot(isLeft), "tell", [&] { notify(cell); });
+    notify(cell);
   };
   if (alone_)
     return alone_->began ? traceCells(op, alone_->began, target) : tell(target.data);

@@ -128,10 +128,11 @@ struct Plan {
 
 class LaunchPlanner {
 public:
+  /// `engine`: the spaces whose transfers to other ranks the copy engine makes, a bit each.
   LaunchPlanner(const dtile_kernel_desc &desc, const LoadedImage &variant, int64_t multiprocessors,
-                const void *frame)
+                const void *frame, uint32_t engine = 0)
       : desc_(desc), variant_(variant), image_(*variant.image), multiprocessors_(multiprocessors),
-        frame_(frame) {
+        frame_(frame), engine_(engine) {
     for (int32_t s = 0; s < desc.nspaces; ++s)
       bodies_[s] = std::max<int64_t>(image_.counts[s](frame), 0);
   }
@@ -151,6 +152,20 @@ public:
 
 private:
   using PerSpace = int64_t[DTILE_DEVICE_MAX_SPACES];
+
+  [[nodiscard]] bool isByEngine(int32_t s) const { return (engine_ >> unsigned(s) & 1) != 0; }
+  /// Of bodies of such a space programs do what stays on this rank.
+  void leaveToEngine(int32_t s, dtile_device_space &space, int64_t &weight,
+                     int64_t &latency) const {
+    double own = 0;
+    const int64_t step = std::max<int64_t>(bodies_[s] / kSeenBodies, 1);
+    for (int64_t body = 0; body < bodies_[s]; body += step)
+      if (image_.remote_bytes[s](frame_, body, 1, 1) == 0)
+        own += double(step) * double(image_.weights[s](frame_, body, 1, 1));
+    space.pinned = int32_t(std::clamp(own / kOwnNanoseconds, 1.0, double(kMostOwnPrograms)));
+    weight = std::max<int64_t>(int64_t(own / double(std::max<int64_t>(bodies_[s], 1))), 1);
+    latency = 0;
+  }
 
   [[nodiscard]] int64_t loading() const {
     return image_.by_tma ? image_.by_tma(frame_) : int64_t{DTILE_BY_TMA};
@@ -193,6 +208,15 @@ private:
     fill(latencies, image_.latencies, load);
     for (int32_t s = 0; s < desc_.nspaces; ++s)
       latencies[s] = dtile_uncovered_latency(&spaces[s], weights[s], latencies[s], load.together);
+    // What follows has to have programs of its own where those before it are few.
+    bool isLed = false;
+    for (int32_t s = 0; s < desc_.nspaces && engine_ != 0; ++s) {
+      if (isByEngine(s))
+        leaveToEngine(s, spaces[s], weights[s], latencies[s]);
+      else if (!isLed)
+        spaces[s].follows = 0;
+      isLed |= bodies_[s] > 0 && !isByEngine(s);
+    }
     if (parts > 1) {
       fill(shared, image_.shared, load);
       std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
@@ -267,7 +291,13 @@ private:
   const dtile_device_image &image_;
   int64_t multiprocessors_;
   const void *frame_;
+  uint32_t engine_;
   PerSpace bodies_ = {};
+  /// Bodies that are looked at of a space that leaves transfers to the copy engine, and of what
+  /// stays with programs, what one takes beside a launch, and how many there are at most.
+  static constexpr int64_t kSeenBodies = 1024;
+  static constexpr double kOwnNanoseconds = 20'000;
+  static constexpr int64_t kMostOwnPrograms = 8;
 };
 
 } // namespace
@@ -539,8 +569,11 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
   if (!status.ok())
     return status;
   dtile_device_launch &words = prepared.launch;
+  if (status = listTransfers(kernel, local, variant, device, prepared); !status.ok())
+    return status;
   const int64_t multiprocessors = rank.device->facts().multiprocessors;
-  const Plan plan = LaunchPlanner(desc, variant, multiprocessors, prepared.frame.get()).best();
+  const Plan plan =
+      LaunchPlanner(desc, variant, multiprocessors, prepared.frame.get(), words.engine).best();
   std::copy(std::begin(plan.first), std::end(plan.first), words.first_program);
   prepared.cluster = plan.cluster;
   int32_t programs = plan.programs;
@@ -567,7 +600,7 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
   words.partials = reinterpret_cast<uint64_t *>(loaded.partials);
   words.divided = words.partials && mayWait ? plan.divided : 0;
   if (logsLaunches_)
-    logLaunch(kernel, local, *variant.image, plan.nanoseconds, words, plan.cluster);
+    logLaunch(kernel, local, *variant.image, plan.nanoseconds, prepared);
   words.flags = kernel.flags;
   words.kernel_id = kernel.id + prepared.variant;
   std::copy(rank.shift.begin(), rank.shift.end(), words.shift);
@@ -591,8 +624,10 @@ Status DeviceTeam::makePartials(DeviceKernel &kernel, int32_t local, bool captur
 
 void DeviceTeam::logLaunch(const DeviceKernel &kernel, int32_t local,
                            const dtile_device_image &image, double nanoseconds,
-                           const dtile_device_launch &launch, int32_t cluster) const {
+                           const PreparedLaunch &prepared) const {
   const dtile_kernel_desc &desc = *kernel.state.desc;
+  const dtile_device_launch &launch = prepared.launch;
+  const EngineWork &engine = prepared.engine;
   std::string line =
       format("dtile: rank %d launches `%s`", locals_[size_t(local)]->rank, desc.name);
   if (image.constants && *image.constants)
@@ -600,8 +635,14 @@ void DeviceTeam::logLaunch(const DeviceKernel &kernel, int32_t local,
   for (int32_t s = 0; s < desc.nspaces; ++s)
     line += format("%s %d", s == 0 ? ", programs of its spaces:" : " +",
                    launch.first_program[s + 1] - launch.first_program[s]);
-  if (cluster > 1)
-    line += format(", clusters of %d%s", cluster, launch.paired ? " that share loads" : "");
+  if (!engine.copies().empty())
+    line += format(", %zu copies of %lld bytes by the copy engine", engine.copies().size(),
+                   static_cast<long long>(engine.bytes()));
+  else if (!engine.refusal().empty())
+    line += format(", no copy engine (%s)", engine.refusal().c_str());
+  if (prepared.cluster > 1)
+    line +=
+        format(", clusters of %d%s", prepared.cluster, launch.paired ? " that share loads" : "");
   if (launch.divided != 0)
     line += ", a last round of divided bodies";
   std::fprintf(stderr, "%s, estimated %.1f us\n", line.c_str(), nanoseconds / 1e3);

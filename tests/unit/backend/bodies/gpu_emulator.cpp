@@ -5,11 +5,12 @@
 #include "host_support.h"
 
 #include "backend/device_library/device.h"
-#include "backend/gpu/async_copies.h"
 #include "backend/gpu/gpu_module.h"
 #include "backend/launch/frame.h"
 #include "backend/llvm/emit.h"
 #include "ir/transform/pass.h"
+#include "tests/unit/backend/bodies/emulated_device.h"
+#include "tests/unit/backend/bodies/emulated_engine.h"
 #include "tests/unit/backend/bodies/emulated_facts.h"
 #include "tests/unit/backend/bodies/emulated_hosts.h"
 #include "tests/unit/backend/bodies/emulated_prints.h"
@@ -313,110 +314,12 @@ const void *farThread() { return &emulated::self(); }
 namespace dtile::backend::gpu::testing {
 namespace {
 
-// The device.
-
-llvm::Value *callEmulator(llvm::IRBuilder<> &b, llvm::StringRef name, llvm::Type *result,
-                          llvm::ArrayRef<llvm::Value *> arguments) {
-  llvm::SmallVector<llvm::Type *, 4> types;
-  for (llvm::Value *argument : arguments)
-    types.push_back(argument->getType());
-  return b.CreateCall(b.GetInsertBlock()->getModule()->getOrInsertFunction(
-                          name, llvm::FunctionType::get(result, types, false)),
-                      arguments);
-}
-
-class EmulatedCopies : public AsyncCopies {
-public:
-  void copy(llvm::IRBuilder<> &b, llvm::Value *shared, llvm::Value *global, unsigned bytes,
-            llvm::Value *valid) const override {
-    callEmulator(b, "emu_copy", b.getVoidTy(),
-                 {b.CreateAddrSpaceCast(shared, b.getPtrTy()),
-                  b.CreateAddrSpaceCast(global, b.getPtrTy()), b.getInt32(bytes), valid});
-  }
-  void commit(llvm::IRBuilder<> &b) const override {
-    callEmulator(b, "emu_commit", b.getVoidTy(), {});
-  }
-  void await(llvm::IRBuilder<> &b, unsigned pending) const override {
-    callEmulator(b, "emu_await", b.getVoidTy(), {b.getInt32(pending)});
-  }
-};
-const EmulatedCopies emulatedCopies;
-
-class EmulatedDevice : public Device {
-public:
-  [[nodiscard]] llvm::StringRef vendor() const override { return "emulator"; }
-  [[nodiscard]] llvm::StringRef arch() const override { return "x86-64-v3"; }
-  [[nodiscard]] llvm::StringRef triple() const override { return "x86_64-pc-linux-gnu"; }
-  [[nodiscard]] llvm::StringRef features() const override { return ""; }
-  [[nodiscard]] const TargetFacts &facts() const override { return kDeviceFacts; }
-  void makeKernel(llvm::Function &, unsigned, unsigned) const override {}
-  [[nodiscard]] int64_t registers() const override { return 65536; }
-  [[nodiscard]] llvm::StringRef rankScope() const override { return ""; }
-  [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override {
-    return call(b, "emu_thread", b.getInt32Ty(), {});
-  }
-  [[nodiscard]] llvm::Value *programIndex(llvm::IRBuilder<> &b) const override {
-    return call(b, "emu_program", b.getInt32Ty(), {});
-  }
-  void barrier(llvm::IRBuilder<> &b) const override { call(b, "emu_barrier", b.getVoidTy(), {}); }
-  void barrier(llvm::IRBuilder<> &b, unsigned, unsigned) const override { barrier(b); }
-  [[nodiscard]] llvm::Value *shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
-                                        unsigned mask) const override {
-    return call(b, "emu_shuffle", b.getInt32Ty(), {value, b.getInt32(mask)});
-  }
-  [[nodiscard]] llvm::Value *shuffleUp(llvm::IRBuilder<> &b, llvm::Value *value) const override {
-    return call(b, "emu_shuffle_up", b.getInt32Ty(), {value});
-  }
-  [[nodiscard]] bool hasShuffleUp() const override { return true; }
-  void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product, llvm::ArrayRef<llvm::Value *> a,
-                llvm::ArrayRef<llvm::Value *> bWords,
-                llvm::MutableArrayRef<llvm::Value *> sums) const override {
-    llvm::Value *places[] = {put(b, a), put(b, bWords), put(b, sums)};
-    const auto number = uint32_t(&product - kFacts.products.data());
-    call(b, "emu_multiply", b.getVoidTy(), {b.getInt32(number), places[0], places[1], places[2]});
-    for (auto [i, sum] : llvm::enumerate(sums))
-      sum = b.CreateLoad(sum->getType(), b.CreateConstGEP1_64(sum->getType(), places[2], i));
-  }
-  [[nodiscard]] const AsyncCopies *asyncCopies() const override {
-    return kIsWide ? nullptr : &emulatedCopies;
-  }
-  [[nodiscard]] bool hasLdmatrix() const override { return !kIsWide; }
-  [[nodiscard]] bool hasSumVectors() const override { return kIsWide; }
-  [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> loadMatrices(llvm::IRBuilder<> &b,
-                                                                 llvm::Value *address,
-                                                                 unsigned count,
-                                                                 bool transposed) const override {
-    llvm::SmallVector<llvm::Value *, 4> words(count, b.getInt32(0));
-    llvm::Value *out = put(b, words);
-    call(b, "emu_squares", b.getVoidTy(),
-         {b.CreateAddrSpaceCast(address, b.getPtrTy()), b.getInt32(count), b.getInt32(transposed),
-          out});
-    for (auto [i, word] : llvm::enumerate(words))
-      word = b.CreateLoad(b.getInt32Ty(), b.CreateConstGEP1_64(b.getInt32Ty(), out, i));
-    return words;
-  }
-
-private:
-  static llvm::Value *call(llvm::IRBuilder<> &b, llvm::StringRef name, llvm::Type *result,
-                           llvm::ArrayRef<llvm::Value *> arguments) {
-    return callEmulator(b, name, result, arguments);
-  }
-  static llvm::Value *put(llvm::IRBuilder<> &b, llvm::ArrayRef<llvm::Value *> values) {
-    llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
-    llvm::IRBuilder<> at(&entry, entry.begin());
-    llvm::Type *type = values.front()->getType();
-    llvm::Value *place =
-        at.CreateAlloca(llvm::ArrayType::get(type, values.size()), nullptr, "words");
-    for (auto [i, value] : llvm::enumerate(values))
-      b.CreateStore(value, b.CreateConstGEP1_64(type, place, i));
-    return place;
-  }
-};
 const EmulatedDevice device;
 
 // The runtime.
 
 EmulatedTraces traces;
+EmulatedEngine engine;
 
 /// What a rank keeps between launches.
 struct Rank {
@@ -529,14 +432,21 @@ int32_t rtSignal(Launch *launch, int32_t param, int32_t ndim, const int64_t *siz
                  dtile_device_cells *out) {
   const auto cells = size_t(volume(ndim, size));
   out->cells = launch->rank->heap.data() + launch->team->place(param, 8 * cells);
-  launch->rank->bases[param].resize(2 + 2 * cells);
+  launch->rank->bases[param].resize(DTILE_DEVICE_SINCE_WORDS + 2 * cells);
   launch->rank->asked[param].resize(cells);
   out->since = launch->rank->bases[param].data();
-  out->bases = out->since + 2;
+  out->bases = out->since + DTILE_DEVICE_SINCE_WORDS;
   out->asked = launch->rank->asked[param].data();
   traces.addSignal(out->cells, ndim, size);
+  engine.addSignal(out->cells, cells, out->since + DTILE_DEVICE_LAUNCH_WORD);
   return 0;
 }
+void rtEnginePut(Launch *, const dtile_region *source, const dtile_region *target,
+                 const dtile_site *) {
+  engine.put(*source, *target);
+}
+void rtEngineNotify(Launch *, const dtile_region *cells) { engine.notify(*cells); }
+void rtEngineLeave(Launch *) { engine.problem = "a check fails in a list of transfers"; }
 // GCC 12 has no __bf16; it is returned where its _Float16 is.
 #if defined(__clang__)
 using ReturnedBf16 = __bf16;
@@ -575,6 +485,9 @@ llvm::orc::SymbolMap symbols(llvm::orc::LLJIT &jit) {
       FUNCTION("dtile_rt_check_dim", rtCheckDim),
       FUNCTION("dtile_rt_device_scratch", rtScratch),
       FUNCTION("dtile_rt_device_signal", rtSignal),
+      FUNCTION("dtile_rt_engine_put", rtEnginePut),
+      FUNCTION("dtile_rt_engine_notify", rtEngineNotify),
+      FUNCTION("dtile_rt_engine_leave", rtEngineLeave),
 #define CALL(NAME, SIGNATURE) FUNCTION("dtile_dev_" #NAME, dtile_dev_##NAME),
 #include "backend/gpu/device_calls.def"
       FUNCTION("__truncsfbf2", toBf16),
@@ -643,6 +556,7 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   launch::Frame frame(*kernel, launch::FrameKind::Device);
   launch::lowerPrologue(hostModule, frame, "prologue")
       ->setLinkage(llvm::GlobalValue::ExternalLinkage);
+  const EmulatedEngine::Lists lists = EmulatedEngine::lower(hostModule, frame, *kernel);
   lowerKernel(gpuModule, *kernel, frame, "entry");
   Hosts hosts(*kernel, gpuModule.takeMappedSite() >= 0);
   const std::vector<GpuModule::Site> sites = gpuModule.takeSites();
@@ -715,9 +629,14 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   launch.kernel_id = EmulatedTraces::kKernelId;
   const auto run = entry->toPtr<KernelFunctionPointer>();
   const auto sharedBytes = size_t(gpuModule.takeSharedBytes());
+  const auto threads = unsigned(kernel->get(ir::attr::threads));
+  engine.open(**jit, lists, heaps, Team::kHeapWords * 8);
+  launch.engine = engine.spaces();
   for (team.epoch = 0; team.epoch < launches; ++team.epoch) {
     std::vector<std::unique_ptr<FrameBytes>> frames;
-    std::vector<std::unique_ptr<EmulatedProgram>> programs;
+    std::vector<std::unique_ptr<EmulatedProgram>> programs, beginnings;
+    // Every second launch is sent by programs: both ways leave the same behind.
+    const bool isByEngine = team.epoch % 2 == 0;
     for (Rank &rank : team.ranks) {
       Launch arguments{&team, &rank};
       auto &frame = *frames.emplace_back(std::make_unique<FrameBytes>());
@@ -729,14 +648,36 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
       launch.rank = rank.number;
       for (size_t peer = 0; peer < team.ranks.size() && peer < DTILE_DEVICE_NEAR_RANKS; ++peer)
         launch.shift[peer] = int64_t(rank.peers[peer] - rank.peers[size_t(rank.number)]);
+      dtile_device_launch words = launch;
+      words.engine = isByEngine ? launch.engine : 0;
+      if (engine.isUsed()) {
+        words.flags |= DTILE_DEVICE_BEGINS;
+        auto &program = *beginnings.emplace_back(std::make_unique<EmulatedProgram>());
+        program.body = [run, words, &frame] { run(words, frame); };
+        words.flags &= ~(DTILE_DEVICE_BEGINS | DTILE_KERNEL_ENTRY_BARRIER);
+        if (isByEngine)
+          engine.list(&arguments, frame.bytes);
+      }
       for (int32_t number = 0; number < launch.programs; ++number) {
         auto &program = *programs.emplace_back(std::make_unique<EmulatedProgram>());
         program.number = number;
-        program.body = [run, launch, &frame] { run(launch, frame); };
+        program.body = [run, words, &frame] { run(words, frame); };
       }
     }
-    std::string problem =
-        runPrograms(std::move(programs), unsigned(kernel->get(ir::attr::threads)), sharedBytes);
+    std::string problem = std::exchange(engine.problem, {});
+    if (problem.empty() && !beginnings.empty())
+      problem = runPrograms(std::move(beginnings), threads, sharedBytes);
+    // Side by side with the programs of all ranks.
+    for (const auto &list : engine.take())
+      programs.emplace_back(std::make_unique<EmulatedProgram>())->body = [list] {
+        for (const EmulatedEngine::Copy &copy : list) {
+          if (emuThread() == 0)
+            std::memcpy(copy.to, copy.from, copy.bytes);
+          meet(State::Ready);
+        }
+      };
+    if (problem.empty())
+      problem = runPrograms(std::move(programs), threads, sharedBytes);
     traces.read(*kernel, sites);
     for (Rank &rank : team.ranks)
       printed += rank.prints.take(rank.number, *kernel, sites);

@@ -65,6 +65,60 @@ std::vector<Tensor> ringTensors(int ranks) {
   return {random(DType::F32, {40}, 1, ranks), zeros(DType::F32, {40}, ranks)};
 }
 
+/// Each rank sends rows of a matrix to all others, and adds to what it got. `columns` of 16 are
+/// sent. On GPUs the copy engine does, in every second launch.
+std::string gather(int columns) {
+  const std::string count = std::to_string(columns);
+  const std::string text = kernel(
+      "  %m = const {value = 16} : index\n  %sent = const {value = " + count + "} : index\n" +
+          "  %x = param @x %n, %m {param = 0, mode = \"in\"} : view<f32, 2>\n"
+          "  %y = param @y %W, %n, %m {param = 1, mode = \"out\"} : view<f32, 3>\n"
+          "  %arrived = signal_param @arrived %W, %c2 {param = 2} : signal<2> (%p: index, %q: "
+          "index) {\n    yield %c1\n  }\n"
+          "  %all = param @all %W, %n, %m {param = 3, mode = \"scratch\"} : view<f32, 3>\n"
+          "  %half = const {value = 24} : index\n",
+      "  space @send %c0, %W, %c1, %c0, %n, %half {copy_engine = true, engine_copies = true, vars "
+      "= "
+      "[\"hop\", \"r\"]} (%hop: index, %r: index) {\n"
+      "    %sum = add %me, %hop : index\n    %peer = rem %sum, %W : index\n"
+      "    %rows = view.tile %x, %r, %n, %c0, %sent {dims = \"rr\", lens = [24, " +
+          count +
+          "]} : view<f32, 2>\n"
+          "    %there = view.at %all, %peer : view<f32, 3, remote>\n"
+          "    %part = view.tile %there, %me, %r, %n, %c0, %sent {dims = \"irr\", lens = [24, " +
+          count +
+          "]} : view<f32, 2, remote>\n"
+          "    %gone = put %rows, %part : token\n"
+          "    %chunk = div %r, %half : index\n"
+          "    %s0 = sig.slice %arrived, %me, %chunk {dims = \"ii\"} : signal<0>\n"
+          "    %s1 = sig.at %s0, %peer : signal<0, remote>\n"
+          "    notify %s1, %gone\n    yield\n  }\n"
+          "  space @add %c0, %W, %c1 {vars = [\"src\"]} (%src: index) {\n"
+          "    %s2 = sig.slice %arrived, %src, %c0, %c2 {dims = \"ir\"} : signal<1>\n"
+          "    %here = wait %s2 : acquire\n"
+          "    %from = view.tile %all, %src, %c0, %n, %c0, %sent {dims = \"irr\", lens = [64, 16]} "
+          ": view<f32, 2>\n"
+          "    %got = load %from, %here : tile<64x16xf32>\n"
+          "    %two = add %got, %got : tile<64x16xf32>\n"
+          "    %to = view.tile %y, %src, %c0, %n, %c0, %m {dims = \"irr\", lens = [64, 16]} : "
+          "view<f32, 2>\n"
+          "    store %two, %to\n    yield\n  }\n");
+  std::string meeting = text;
+  const std::string head = "kernel @k {";
+  meeting.replace(meeting.find(head), head.size(), "kernel @k {entry_barrier = true} {");
+  return meeting;
+}
+
+TEST(HostCommunication, CopyEnginesSendWhatProgramsSend) {
+  for (const int columns : {16, 12}) {
+    SCOPED_TRACE(columns);
+    checkRanks(gather(columns), [](int ranks) {
+      return std::vector<Tensor>{random(DType::F32, {40, 16}, 1, ranks),
+                                 zeros(DType::F32, {ranks, 40, 16}, ranks)};
+    });
+  }
+}
+
 TEST(HostCommunication, AnAllGatherMayLeaveTheOwnShardWhereItIs) {
   // As read-in-place leaves it: nothing of the own window is sent, reads choose. The own part is
   // never written: what is read there would not be the shard.

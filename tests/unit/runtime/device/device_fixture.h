@@ -107,7 +107,8 @@ struct TestKernel {
              .partial_bytes = 0,
              .nscratch = 0,
              .reserved = 0,
-             .scratch = nullptr};
+             .scratch = nullptr,
+             .engine = nullptr};
     desc = {.abi_version = DTILE_ABI_VERSION,
             .flags = 0,
             .name = "shift",

@@ -156,6 +156,22 @@ public:
     return {};
   }
 
+  bool hasCopyEngine() const override { return machine_.hasCopyEngine; }
+  Status copyAcross(const DeviceCopy &copy, StreamHandle stream) override {
+    machine_.copies.push_back({copy, stream, machine_.launches.size()});
+    for (int64_t row = 0; row < copy.rows; ++row)
+      std::memcpy(reinterpret_cast<void *>(copy.to + DeviceAddress(row * copy.toPitch)),
+                  reinterpret_cast<const void *>(copy.from + DeviceAddress(row * copy.fromPitch)),
+                  size_t(copy.rowBytes));
+    return {};
+  }
+  Status createEvent(EventHandle *out) override { return createStream(out); }
+  void destroyEvent(EventHandle event) override { destroyStream(event); }
+  Status follow(StreamHandle earlier, StreamHandle later, EventHandle) override {
+    machine_.follows.emplace_back(earlier, later);
+    return {};
+  }
+
   Status load(const dtile_device_image &image, ModuleHandle *out) override {
     if (std::strcmp(static_cast<const char *>(image.data), "broken") == 0)
       return {DTILE_UNAVAILABLE, "the image is broken"};

@@ -53,6 +53,15 @@ struct FakeMachine {
   std::map<runtime::DeviceAddress, std::pair<int, int64_t>> foreign;
 
   std::vector<RecordedLaunch> launches;
+  /// Copies to other devices, with the launches before them; streams that follow others.
+  struct RecordedCopy {
+    runtime::DeviceCopy copy;
+    runtime::StreamHandle stream = nullptr;
+    size_t launchesBefore = 0;
+  };
+  std::vector<RecordedCopy> copies;
+  std::vector<std::pair<runtime::StreamHandle, runtime::StreamHandle>> follows;
+  bool hasCopyEngine = true;
   /// Begin of each allocation: its size and device.
   std::map<runtime::DeviceAddress, std::pair<int64_t, int32_t>> allocations;
   int32_t modules = 0;
