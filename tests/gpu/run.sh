@@ -72,6 +72,7 @@ if python3 -c "import torch" 2>/dev/null; then
   PYTHONPATH=${PYTHONPATH:-$root/backend/runtime/python}
   export DTILEC PYTHONPATH
   run turns python3 tests/gpu/turns_check.py 2
+  run copy_engine python3 tests/gpu/copy_engine_check.py
   run tune python3 tests/gpu/tune_check.py --shapes 4 --seconds 40
 fi
 if command -v compute-sanitizer >/dev/null; then
