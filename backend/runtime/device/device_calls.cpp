@@ -27,6 +27,9 @@ int32_t standIn(dtile_launch &launch, int32_t param, int32_t ndim, const int64_t
   return 1;
 }
 
+/// Whether transfers of the copy engine are being listed.
+bool lists(const dtile_launch *launch) { return launch->device && launch->device->engine; }
+
 template <typename T> T *pointer(DeviceAddress address) { return reinterpret_cast<T *>(address); }
 
 } // namespace
@@ -82,13 +85,16 @@ int32_t dtile_rt_tensor_map(dtile_launch *launch, void *map, void *data, int32_t
 
 void dtile_rt_engine_put(dtile_launch *launch, const dtile_region *source,
                          const dtile_region *destination, const dtile_site *site) {
-  launch->device->team->listPut(*launch, *source, *destination, *site);
+  if (lists(launch))
+    launch->device->team->listPut(*launch, *source, *destination, *site);
 }
 
 void dtile_rt_engine_notify(dtile_launch *launch, const dtile_region *cells) {
-  launch->device->team->listNotify(*launch, *cells);
+  if (lists(launch))
+    launch->device->team->listNotify(*launch, *cells);
 }
 
 void dtile_rt_engine_leave(dtile_launch *launch) {
-  launch->device->engine->refuse("a check of its bodies fails");
+  if (lists(launch))
+    launch->device->engine->refuse("a check of its bodies fails");
 }

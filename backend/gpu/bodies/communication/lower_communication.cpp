@@ -428,12 +428,17 @@ void BodyLowering::notify(Op &op) {
       return when(b.CreateNot(isLeft), "tell", [&] { notify(cell); });
     notify(cell);
   };
+  const auto trace = [&](llvm::Value *began) {
+    if (isLeft && began)
+      return when(b.CreateNot(isLeft), "seen", [&] { traceCells(op, began, target); });
+    traceCells(op, began, target);
+  };
   if (alone_)
-    return alone_->began ? traceCells(op, alone_->began, target) : tell(target.data);
+    return alone_->began ? trace(alone_->began) : tell(target.data);
   sync();
   llvm::Value *began = traceBegin();
   eachCell(target, tell);
-  traceCells(op, began, target);
+  trace(began);
 }
 
 llvm::Value *BodyLowering::pollCells(Op &op) {

@@ -140,7 +140,11 @@ void BodyLowering::tracedTransfer(Op &op, llvm::function_ref<void()> body) {
   body();
   if (!began)
     return;
-  when(isRecording(), "trace.transfer", [&] {
+  // What the copy engine does in this launch is not seen from here.
+  llvm::Value *isSeen = isRecording();
+  if (llvm::Value *isLeft = isLeftToEngine(op, view(far).rank))
+    isSeen = b.CreateAnd(isSeen, b.CreateNot(isLeft));
+  when(isSeen, "trace.transfer", [&] {
     record({.op = b.getInt32(what),
             .site = gpu_.site(op, launch::objectName(far)),
             .began = began,
