@@ -170,7 +170,8 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
 
 /// What a launch of certain sizes has to do.
 struct GpuLaunchEstimate::Work {
-  explicit Work(int64_t ranks) : sizes(ranks) {}
+  explicit Work(int64_t ranks) : ranks(ranks), sizes(ranks) {}
+  int64_t ranks;
   model::LaunchSizes sizes;
   dtile_device_space facts[DTILE_DEVICE_MAX_SPACES] = {};
   int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {};
@@ -198,6 +199,19 @@ bool GpuLaunchEstimate::isUnstaged(Work &work) {
       });
     return !isAligned;
   });
+}
+
+uint32_t GpuLaunchEstimate::engineOf(const Work &work) const {
+  // A body's data, and the word that follows it; for more copies programs send.
+  constexpr int64_t kMostBodies = 512;
+  int64_t all = 0;
+  uint32_t engine = 0;
+  for (auto [s, space] : llvm::enumerate(spaces_))
+    if (space->get(ir::attr::engine_copies)) {
+      all += std::min(work.bodies[s], kMostBodies + 1);
+      engine |= 1u << s;
+    }
+  return all <= kMostBodies && work.ranks > 1 ? engine : 0;
 }
 
 bool GpuLaunchEstimate::countBodies(Work &work) {
@@ -230,6 +244,7 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
   const auto resident = int32_t(machine_.processors * each_);
   const auto [running, together] = dtile_load_of(count, work.bodies, resident, machine_.processors);
   int64_t weights[DTILE_DEVICE_MAX_SPACES] = {}, latencies[DTILE_DEVICE_MAX_SPACES] = {};
+  double bytes[DTILE_DEVICE_MAX_SPACES] = {};
   model::ProgramShares made;
   made.together = together;
   made.running = running;
@@ -241,7 +256,10 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
     latencies[s] = dtile_uncovered_latency(&work.facts[s], means.weight, means.latency, together);
     dtile_add_unshared(&work.facts[s], means.weight, means.shared);
     made.shares.push_back(work.facts[s].shares != 0);
+    bytes[s] = means.remoteBytes;
   }
+  dtile_leave_to_engine(count, work.facts, engineOf(work), work.bodies, bytes,
+                        machine_.timing.linkRate, weights, latencies);
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
   if (dtile_share_programs(count, work.facts, work.bodies, weights, latencies, resident, first) < 0)
     return std::nullopt;
@@ -323,7 +341,7 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
   if (parts > 1 && !dtile_share_loops(count, facts, parts, shared, resident, bodies, weights))
     return std::nullopt;
   const auto [running, together] = dtile_load_of(count, bodies, resident, machine_.processors);
-  double remote = 0;
+  double remote = 0, bytes[DTILE_DEVICE_MAX_SPACES] = {};
   for (auto [s, space] : llvm::enumerate(spaces_)) {
     const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, facts_,
                                     machine_, double(together), double(running));
@@ -331,7 +349,10 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
     latencies[s] = dtile_uncovered_latency(&facts[s], means.weight, means.latency, together);
     shared[s] = means.shared;
     remote += double(work.bodies[s]) * means.remoteBytes;
+    bytes[s] = means.remoteBytes;
   }
+  dtile_leave_to_engine(count, facts, engineOf(work), work.bodies, bytes, machine_.timing.linkRate,
+                        weights, latencies);
   if (parts > 1) {
     std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);
     dtile_share_loops(count, facts, parts, shared, resident, bodies, weights);

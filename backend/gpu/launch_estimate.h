@@ -26,6 +26,8 @@ private:
   bool countBodies(Work &work);
   /// Whether all threads load tiles that are staged where TMA can describe all.
   bool isUnstaged(Work &work);
+  /// The spaces for which the copy engine is expected to send, a bit each.
+  [[nodiscard]] uint32_t engineOf(const Work &work) const;
   /// Whether TMA can describe all tensors that it is to load.
   bool isByTma(Work &work);
   /// Programs that run at once in clusters of so many.

@@ -4,6 +4,7 @@
 
 #include "backend/gpu/divided_bodies.h"
 
+#include "ir/analysis/engine_copies.h"
 #include "ir/core/op_classes.h"
 #include "ir/model/op_cost.h"
 
@@ -20,6 +21,9 @@ namespace {
 /// start together, and a chain of bodies passes from one program to another. On an H100 short
 /// gathers, and products whose sums are split, take 4 to 6 microseconds longer than their bodies.
 constexpr double kWaitingStart = 5000;
+/// What a launch takes more whose transfers are the copy engine's: the entry barrier, and a launch
+/// of its own for it.
+constexpr double kEngineStart = 7000;
 
 bool hasOp(const Op &space, llvm::function_ref<bool(const Op &)> is) {
   bool found = false;
@@ -180,7 +184,7 @@ int32_t launchTime(Op &kernel, const TargetFacts &machine) {
     return op.is(OpKind::Space) && hasOp(op, [](const Op &one) { return one.hasEffect(ir::Wait); });
   });
   return int32_t(machine.timing.launch + (hasStagedLoads(kernel) ? machine.timing.tmaStart : 0) +
-                 (isWaiting ? kWaitingStart : 0));
+                 (isWaiting ? kWaitingStart : 0) + (ir::usesCopyEngine(kernel) ? kEngineStart : 0));
 }
 
 bool hasStagedLoads(Op &kernel) {

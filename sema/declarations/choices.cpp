@@ -170,6 +170,8 @@ private:
     if (over->dims.size() > 1)
       columns_.walk(over->dims.back().step);
     programs_.walk(over->programs);
+    // Ranks meet where the copy engine sends, and scratch objects have one copy.
+    shared_.walk(over->copyEngineIf);
   }
 
   Mentions blocks_, programs_, shared_;
@@ -261,11 +263,12 @@ void checkChoices(Context &context, ModuleInfo &home, const ast::KernelDecl &ker
       context.report(generic.range, diag::bad_choice, generic.name.name, "is no number");
       continue;
     }
-    if (!allowedValues(context, home, generic))
+    const auto allowed = allowedValues(context, home, generic);
+    if (!allowed)
       continue;
-    if (decidesCopyEngine(kernel, generic.name.name))
+    if (allowed->empty() && decidesCopyEngine(kernel, generic.name.name))
       context.report(generic.range, diag::bad_choice, generic.name.name,
-                     "whether the copy engine sends is the author's to say");
+                     "the copy engine sends or does not: write `auto(0, 1)`");
     for (const ast::Param &param : kernel.params) {
       const bool isPassed = param.mode != ast::ParamMode::ScratchSymm && param.type != nullptr &&
                             param.type->name.name != "signal";

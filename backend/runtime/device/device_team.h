@@ -219,6 +219,11 @@ private:
   /// Lists what the copy engine does beside a launch with this frame, where it can.
   Status listTransfers(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
                        DeviceLaunch &device, PreparedLaunch &prepared);
+  /// Why the copy engine does not send for a rank; empty where it does.
+  [[nodiscard]] std::string whyNoEngine(const DeviceRank &rank) const;
+  /// The spaces, a bit each, for which it is expected to in a launch that is not to be.
+  [[nodiscard]] uint32_t expectedEngine(const DeviceKernel &kernel, int32_t local,
+                                        const LoadedImage &variant, const void *frame) const;
   /// What stands before such a launch on its stream, and the copies beside it.
   Status beginEngine(int32_t local, PreparedLaunch &prepared, const GridLaunch &grid,
                      StreamHandle stream, EngineStream **used);

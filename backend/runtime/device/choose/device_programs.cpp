@@ -19,6 +19,8 @@ constexpr double kDoubt = 0.02;
 constexpr int64_t kRefill = 1000;
 /// Bodies for each program beyond which clusters are not tried.
 constexpr int64_t kMostTurns = 8;
+/// Nanoseconds that the driver takes for a body's copy and the word after it, besides their bytes.
+constexpr double kEngineBody = 2500;
 
 /// Rounds of bodies where those of the last one may be divided (backend/gpu/divided_bodies.h):
 /// between two, which takes `more` of a round, and between four, which takes twice as much, as one
@@ -456,6 +458,24 @@ int32_t dtile_share_loops(int32_t nspaces, dtile_device_space *spaces, int32_t p
       weights[s] += kRefill;
   }
   return 1;
+}
+
+void dtile_leave_to_engine(int32_t nspaces, dtile_device_space *spaces, uint32_t engine,
+                           const int64_t *bodies, const double *bytes, double link_rate,
+                           int64_t *weights, int64_t *latencies) {
+  bool isLed = false;
+  for (int32_t s = 0; s < nspaces && engine != 0; ++s) {
+    if ((engine >> unsigned(s) & 1) == 0) {
+      if (!isLed)
+        spaces[s].follows = 0;
+      isLed |= bodies[s] > 0;
+      continue;
+    }
+    spaces[s].pinned = std::max(spaces[s].pinned, 1);
+    spaces[s].fill = 1;
+    weights[s] = int64_t(kEngineBody + bytes[s] / std::max(link_rate, 1.0));
+    latencies[s] = 0;
+  }
 }
 
 int32_t dtile_align_to_clusters(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,

@@ -111,6 +111,15 @@ int32_t dtile_share_loops(int32_t nspaces, dtile_device_space *spaces, int32_t p
                           const int64_t *shared, int32_t resident, int64_t *bodies,
                           int64_t *weights);
 
+/* Makes of spaces for which the copy engine sends (`engine`, a bit each) what dtile_share_programs
+ * is to see. The engine makes one copy after the other. So it is as if one program moved all, at
+ * the rate of the link, with what the driver takes for the copies of a body besides: `bytes` are
+ * those that a body sends on average, `link_rate` bytes a nanosecond. A space that would follow
+ * such spaces alone does not: it needs programs of its own. */
+void dtile_leave_to_engine(int32_t nspaces, dtile_device_space *spaces, uint32_t engine,
+                           const int64_t *bodies, const double *bytes, double link_rate,
+                           int64_t *weights, int64_t *latencies);
+
 /* Moves the boundaries in `first` to where clusters of `parts` programs begin and end, by more
  * programs for the spaces before, and fewer for those that share loops. Gives the number of
  * programs; 0 where a space that shares loops (`bodies` as dtile_share_loops gives them) has none

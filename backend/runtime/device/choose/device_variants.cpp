@@ -153,18 +153,14 @@ public:
 private:
   using PerSpace = int64_t[DTILE_DEVICE_MAX_SPACES];
 
-  [[nodiscard]] bool isByEngine(int32_t s) const { return (engine_ >> unsigned(s) & 1) != 0; }
-  /// Of bodies of such a space programs do what stays on this rank.
-  void leaveToEngine(int32_t s, dtile_device_space &space, int64_t &weight,
-                     int64_t &latency) const {
+  /// Programs for what stays on this rank of a space that leaves transfers to the copy engine.
+  [[nodiscard]] int32_t ownPrograms(int32_t s) const {
     double own = 0;
     const int64_t step = std::max<int64_t>(bodies_[s] / kSeenBodies, 1);
     for (int64_t body = 0; body < bodies_[s]; body += step)
       if (image_.remote_bytes[s](frame_, body, 1, 1) == 0)
         own += double(step) * double(image_.weights[s](frame_, body, 1, 1));
-    space.pinned = int32_t(std::clamp(own / kOwnNanoseconds, 1.0, double(kMostOwnPrograms)));
-    weight = std::max<int64_t>(int64_t(own / double(std::max<int64_t>(bodies_[s], 1))), 1);
-    latency = 0;
+    return int32_t(std::clamp(own / kOwnNanoseconds, 1.0, double(kMostOwnPrograms)));
   }
 
   [[nodiscard]] int64_t loading() const {
@@ -208,15 +204,15 @@ private:
     fill(latencies, image_.latencies, load);
     for (int32_t s = 0; s < desc_.nspaces; ++s)
       latencies[s] = dtile_uncovered_latency(&spaces[s], weights[s], latencies[s], load.together);
-    // What follows has to have programs of its own where those before it are few.
-    bool isLed = false;
-    for (int32_t s = 0; s < desc_.nspaces && engine_ != 0; ++s) {
-      if (isByEngine(s))
-        leaveToEngine(s, spaces[s], weights[s], latencies[s]);
-      else if (!isLed)
-        spaces[s].follows = 0;
-      isLed |= bodies_[s] > 0 && !isByEngine(s);
-    }
+    double bytes[DTILE_DEVICE_MAX_SPACES] = {};
+    if (image_.link_rate > 0)
+      fill(remote, image_.remote_bytes, load);
+    std::copy(remote, remote + desc_.nspaces, bytes);
+    for (int32_t s = 0; s < desc_.nspaces; ++s)
+      if ((engine_ >> unsigned(s) & 1) != 0 && spaces[s].pinned == 0)
+        spaces[s].pinned = ownPrograms(s);
+    dtile_leave_to_engine(desc_.nspaces, spaces, engine_, bodies_, bytes, image_.link_rate, weights,
+                          latencies);
     if (parts > 1) {
       fill(shared, image_.shared, load);
       std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
@@ -242,12 +238,11 @@ private:
     }
     if (image_.link_rate == 0)
       return plan;
-    double bytes = 0;
-    fill(remote, image_.remote_bytes, load);
+    double all = 0;
     for (int32_t s = 0; s < desc_.nspaces; ++s)
       if (bodies_[s] > 0)
-        bytes += double(bodies_[s]) * double(remote[s]);
-    plan.nanoseconds = std::max(plan.nanoseconds, bytes / image_.link_rate);
+        all += double(bodies_[s]) * bytes[s];
+    plan.nanoseconds = std::max(plan.nanoseconds, all / image_.link_rate);
     return plan;
   }
 
@@ -447,9 +442,9 @@ double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedIma
   launch.family = nullptr;
   if (!status.ok())
     return kRefused;
-  const Plan plan =
-      LaunchPlanner(*kernel.state.desc, variant, rank.device->facts().multiprocessors, frame.get())
-          .best();
+  const Plan plan = LaunchPlanner(*kernel.state.desc, variant, rank.device->facts().multiprocessors,
+                                  frame.get(), expectedEngine(kernel, local, variant, frame.get()))
+                        .best();
   return plan.programs < 0 ? kRefused : plan.nanoseconds;
 }
 

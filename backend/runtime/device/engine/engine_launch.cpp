@@ -13,6 +13,32 @@ namespace dtile::runtime {
 
 // ---- The list ----
 
+std::string DeviceTeam::whyNoEngine(const DeviceRank &rank) const {
+  if (!rank.device->hasCopyEngine())
+    return "this driver makes no copies beside kernels";
+  if (rank.sharers > 1)
+    return "ranks share a GPU";
+  const int32_t far = provider_ ? provider_->firstUnmapped() : -1;
+  return far < 0 ? "" : format("the memory of rank %d is not mapped", far);
+}
+
+uint32_t DeviceTeam::expectedEngine(const DeviceKernel &kernel, int32_t local,
+                                    const LoadedImage &variant, const void *frame) const {
+  const dtile_device_image &image = *variant.image;
+  if (!image.engine || ranks_ == 1 || !whyNoEngine(*locals_[size_t(local)]).empty())
+    return 0;
+  uint32_t spaces = 0;
+  size_t copies = 0;
+  for (int32_t s = 0; s < kernel.state.desc->nspaces; ++s) {
+    if (!image.engine[s])
+      continue;
+    // A body's data, and the word that follows it.
+    copies += 2 * size_t(std::max<int64_t>(image.counts[s](frame), 0));
+    spaces |= 1u << unsigned(s);
+  }
+  return copies <= EngineWork::kMostCopies ? spaces : 0;
+}
+
 Status DeviceTeam::listTransfers(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
                                  DeviceLaunch &device, PreparedLaunch &prepared) {
   const dtile_device_image &image = *variant.image;
@@ -23,12 +49,8 @@ Status DeviceTeam::listTransfers(DeviceKernel &kernel, int32_t local, const Load
   if (ranks_ == 1)
     return {};
   prepared.begins = true;
-  if (!rank.device->hasCopyEngine())
-    work.refuse("this driver makes no copies beside kernels");
-  else if (rank.sharers > 1)
-    work.refuse("ranks share a GPU");
-  else if (const int32_t far = provider_ ? provider_->firstUnmapped() : -1; far >= 0)
-    work.refuse(format("the memory of rank %d is not mapped", far));
+  if (std::string why = whyNoEngine(rank); !why.empty())
+    work.refuse(std::move(why));
   const void *frame = prepared.frame.get();
   device.engine = &work;
   device.objects = prepared.objects;

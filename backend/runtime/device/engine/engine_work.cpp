@@ -9,8 +9,6 @@ namespace dtile::runtime {
 
 namespace {
 
-/// Copies of one launch. The driver takes 2 to 3 microseconds for each.
-constexpr size_t kMostCopies = 1024;
 /// Bytes of a row of several: copy engines move narrow ones element by element.
 constexpr int64_t kLeastRowBytes = 128;
 /// Bytes from a row to the next one that the driver can be told.

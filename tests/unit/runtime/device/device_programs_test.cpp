@@ -566,4 +566,28 @@ TEST(PairTest, NothingIsPairedWhereNoTwoRun) {
   EXPECT_EQ(dtile_pair_programs(8, 132, 0, 0, 0, 1), 0);
 }
 
+TEST(DevicePrograms, ACopyEngineIsAsOneProgramThatMovesAll) {
+  dtile_device_space spaces[2] = {moves(8).facts, consumes(1000, 5000).facts};
+  spaces[1].follows = 1;
+  const int64_t bodies[] = {8, 1000};
+  const double bytes[] = {1e6, 0};
+  int64_t weights[] = {20000, 5000}, latencies[] = {700, 0};
+  dtile_leave_to_engine(2, spaces, 1, bodies, bytes, /*link_rate=*/100, weights, latencies);
+  EXPECT_EQ(weights[0], 12500);
+  EXPECT_EQ(latencies[0], 0);
+  EXPECT_EQ(weights[1], 5000);
+  int32_t first[3] = {};
+  EXPECT_EQ(dtile_share_programs(2, spaces, bodies, weights, latencies, 100, first), 100);
+  EXPECT_THAT(first, ElementsAre(0, 1, 100));
+  double ends[2] = {};
+  dtile_space_ends(2, spaces, bodies, weights, latencies, first, ends);
+  EXPECT_EQ(ends[0], 8 * 12500.0);
+  // Without one nothing changes.
+  dtile_device_space plain[2] = {moves(8).facts, consumes(1000, 5000).facts};
+  plain[1].follows = 1;
+  dtile_leave_to_engine(2, plain, 0, bodies, bytes, 100, weights, latencies);
+  EXPECT_EQ(plain[0].pinned, 0);
+  EXPECT_EQ(plain[1].follows, 1);
+}
+
 } // namespace
