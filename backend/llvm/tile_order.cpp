@@ -8,7 +8,8 @@ namespace dtile::backend {
 
 llvm::SmallVector<llvm::Value *, 4> emitTileOrder(llvm::IRBuilder<> &b, const ir::TileOrder &order,
                                                   llvm::ArrayRef<llvm::Value *> blocks,
-                                                  llvm::Value *rank, llvm::Value *linear) {
+                                                  llvm::ArrayRef<llvm::Value *> centers,
+                                                  llvm::Value *linear) {
   llvm::SmallVector<llvm::Value *, 4> block(blocks.size(), nullptr);
   for (size_t i = order.order.size(); i-- > 0;) {
     const unsigned inner = order.order[i];
@@ -39,7 +40,7 @@ llvm::SmallVector<llvm::Value *, 4> emitTileOrder(llvm::IRBuilder<> &b, const ir
   for (size_t d = 0; d < block.size(); ++d) {
     if (order.rotate[d] == 0)
       continue;
-    llvm::Value *turned = b.CreateAdd(rank, b.getInt64(order.start[d]));
+    llvm::Value *turned = b.CreateAdd(centers[d], b.getInt64(order.start[d]));
     turned = b.CreateAdd(turned, b.CreateMul(b.getInt64(order.rotate[d]), block[d]));
     llvm::Value *rest = b.CreateSRem(turned, blocks[d]);
     llvm::Value *isNegative = b.CreateICmpSLT(rest, b.getInt64(0));

@@ -8,10 +8,12 @@
 
 namespace dtile::backend {
 
-/// `blocks` holds each dimension's number of blocks, `linear` is below their product.
+/// `blocks` holds each dimension's number of blocks, `linear` is below their product; of `centers`,
+/// those of rotated dimensions are read.
 [[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
 emitTileOrder(llvm::IRBuilder<> &builder, const ir::TileOrder &order,
-              llvm::ArrayRef<llvm::Value *> blocks, llvm::Value *rank, llvm::Value *linear);
+              llvm::ArrayRef<llvm::Value *> blocks, llvm::ArrayRef<llvm::Value *> centers,
+              llvm::Value *linear);
 
 /// max(0, ceil((end - first) / step)) for a positive step.
 [[nodiscard]] llvm::Value *emitBlockCount(llvm::IRBuilder<> &builder, llvm::Value *first,

@@ -9,7 +9,20 @@
 
 namespace dtile::ir {
 
-unsigned spaceDims(const Op &space) { return space.numOperands() / 3; }
+unsigned spaceDims(const Op &space) { return unsigned(space.get(attr::vars).size()); }
+
+Value *rotationCenter(const Op &space, unsigned dim) {
+  const unsigned at = 3 * spaceDims(space) + dim;
+  return at < space.numOperands() ? space.operand(at) : nullptr;
+}
+
+void setRotationCenters(Op &space, llvm::ArrayRef<Value *> centers) {
+  const unsigned dims = spaceDims(space);
+  DTILE_CHECK(centers.size() == dims, "there is one center a dimension");
+  llvm::SmallVector<Value *, 12> operands(space.operands().take_front(3 * dims));
+  operands.append(centers.begin(), centers.end());
+  space.setOperands(operands);
+}
 
 namespace {
 
@@ -81,7 +94,8 @@ std::optional<unsigned> TileOrder::pairedDimension() const {
   return isEven && rotate[fastest] == 0 ? std::optional(fastest) : std::nullopt;
 }
 
-llvm::SmallVector<int64_t, 4> TileOrder::decode(llvm::ArrayRef<int64_t> blocks, int64_t rank,
+llvm::SmallVector<int64_t, 4> TileOrder::decode(llvm::ArrayRef<int64_t> blocks,
+                                                llvm::ArrayRef<int64_t> centers,
                                                 int64_t linear) const {
   llvm::SmallVector<int64_t, 4> block(blocks.size(), 0);
   // Innermost dimensions first: each takes its digit off the low end of `linear`.
@@ -105,7 +119,7 @@ llvm::SmallVector<int64_t, 4> TileOrder::decode(llvm::ArrayRef<int64_t> blocks, 
   }
   for (unsigned d = 0; d < block.size(); ++d)
     if (rotate[d] != 0)
-      block[d] = floorMod(rank + start[d] + rotate[d] * block[d], blocks[d]);
+      block[d] = floorMod(centers[d] + start[d] + rotate[d] * block[d], blocks[d]);
   return block;
 }
 

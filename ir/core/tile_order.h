@@ -13,6 +13,7 @@
 namespace dtile::ir {
 
 class Op;
+class Value;
 
 /// Body number `linear` (from 0) is decoded in mixed radix over the dimensions in `order`,
 /// outermost first; a grouped dimension and the next one in the order are decoded together; then
@@ -26,9 +27,9 @@ struct TileOrder {
   ///   span = g * nB; first = linear / span * g; size = min(nA - first, g)
   ///   a = first + linear % span % size; b = linear % span / size
   llvm::SmallVector<int64_t, 4> group;
-  /// Attribute `rotate`, one a dimension: 0 leaves the block number; +1 or -1 turn it about the
-  /// rank:
-  ///   block = (rank + start + rotate * block) mod n, with n the dimension's number of blocks.
+  /// Attribute `rotate`, one a dimension: 0 leaves the block number; +1 or -1 turn it about a
+  /// number, which is the rank unless the space names another one (`rotationCenter`):
+  ///   block = (center + start + rotate * block) mod n, with n the dimension's number of blocks.
   llvm::SmallVector<int64_t, 4> rotate;
   /// Attribute `start`, one a dimension, for rotated ones.
   llvm::SmallVector<int64_t, 4> start;
@@ -38,9 +39,10 @@ struct TileOrder {
   /// Writes attributes that differ from the defaults and removes the others.
   void toSpace(Op &space) const;
   /// The block number of each dimension for body `linear`; `blocks` holds the number of blocks of
-  /// each. The position of a dimension is first + block * step.
-  [[nodiscard]] llvm::SmallVector<int64_t, 4> decode(llvm::ArrayRef<int64_t> blocks, int64_t rank,
-                                                     int64_t linear) const;
+  /// each, `centers` what each is turned about if it is rotated. The position of a dimension is
+  /// first + block * step.
+  [[nodiscard]] llvm::SmallVector<int64_t, 4>
+  decode(llvm::ArrayRef<int64_t> blocks, llvm::ArrayRef<int64_t> centers, int64_t linear) const;
   /// The dimension in which bodies 2 n and 2 n + 1 differ, and no other, where its number of blocks
   /// is even; none where an order has no such one.
   [[nodiscard]] std::optional<unsigned> pairedDimension() const;
@@ -48,5 +50,10 @@ struct TileOrder {
 
 /// Number of dimensions of a space op.
 [[nodiscard]] unsigned spaceDims(const Op &space);
+/// What a rotated dimension is turned about, where the space has an operand for it: a quotient of
+/// the rank, for ranks along an axis of a mesh. Null for the rank itself.
+[[nodiscard]] Value *rotationCenter(const Op &space, unsigned dim);
+/// Gives each dimension such an operand, after all bounds.
+void setRotationCenters(Op &space, llvm::ArrayRef<Value *> centers);
 
 } // namespace dtile::ir

@@ -34,6 +34,7 @@
 #include "ir/core/op_rows.h"
 #include "ir/core/text_format.h"
 
+#include "ir/core/tile_order.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -362,7 +363,7 @@ void Verifier::checkSignalCount(const Op &op) {
 }
 
 void Verifier::checkSpace(const Op &op) {
-  llvm::SmallVector<Type, 4> arguments(op.numOperands() / 3, module_.types().index());
+  llvm::SmallVector<Type, 4> arguments(spaceDims(op), module_.types().index());
   if (op.has(attr::after_all)) {
     auto before = spaces_.find(op.get(attr::after_all));
     if (before == spaces_.end())

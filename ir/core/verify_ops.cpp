@@ -4,6 +4,7 @@
 #include "ir/core/op_classes.h"
 #include "ir/core/op_rows.h"
 
+#include "ir/core/tile_order.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -607,7 +608,7 @@ std::string checkLaunchRequire(const Op &op) {
 
 /// The order of tiles, as ir/core/tile_order.h reads it.
 std::string checkSchedule(const Op &op) {
-  const size_t dims = op.numOperands() / 3;
+  const size_t dims = spaceDims(op);
   for (const auto &key : {attr::order, attr::group, attr::rotate, attr::start})
     if (op.has(key) && op.get(key).size() != dims)
       return ("attribute `" + key.name + "` has not one entry for each dimension").str();
@@ -628,10 +629,9 @@ std::string checkSchedule(const Op &op) {
 }
 
 std::string checkSpace(const Op &op) {
-  if (op.numOperands() % 3 != 0)
-    return "has " + count(op.numOperands(), "operand") + ", not three a dimension";
-  if (op.get(attr::vars).size() != op.numOperands() / 3)
-    return "attribute `vars` has not one name for each dimension";
+  const size_t dims = spaceDims(op);
+  if (op.numOperands() != 3 * dims && op.numOperands() != 4 * dims)
+    return "has " + count(op.numOperands(), "operand") + ", not three or four for each of `vars`";
   if (std::string problem = checkPositive(op, attr::programs); !problem.empty())
     return problem;
   return checkSchedule(op);

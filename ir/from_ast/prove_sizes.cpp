@@ -2,6 +2,7 @@
 // Structural reasoning on index values, with a small bound on its depth.
 #include "ir/from_ast/prove_sizes.h"
 
+#include "ir/core/tile_order.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace dtile::ir {
@@ -38,7 +39,7 @@ std::pair<const Value *, const Value *> boundsOf(const Value *position) {
   const unsigned i = position->index();
   if (parent && parent->is(OpKind::For) && i == 0)
     return {parent->operand(0), parent->operand(1)};
-  if (parent && parent->is(OpKind::Space) && 3 * i < parent->numOperands())
+  if (parent && parent->is(OpKind::Space) && i < ir::spaceDims(*parent))
     return {parent->operand(3 * i), parent->operand(3 * i + 1)};
   return {nullptr, nullptr};
 }

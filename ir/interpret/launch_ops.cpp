@@ -404,6 +404,7 @@ Step runSpace(Body &body, const Instr &instr) {
   space.end.clear();
   space.step.clear();
   space.blocks.clear();
+  space.centers.clear();
   space.total = 1;
   space.started = space.ended = 0;
   space.shuffled.clear();
@@ -420,6 +421,8 @@ Step runSpace(Body &body, const Instr &instr) {
     space.end.push_back(end);
     space.step.push_back(step);
     space.blocks.push_back(blocks);
+    const bool hasCenter = instr.operands.size() > 3 * dims;
+    space.centers.push_back(hasCenter ? body.index(instr.operands[3 * dims + d]) : body.rank.rank);
     if (__builtin_mul_overflow(space.total, blocks, &space.total))
       return body.machine.trap(body, *instr.op, "a space has more bodies than can be counted");
   }

@@ -253,7 +253,7 @@ Body *MachineState::startBody(RankRun &rank, SpaceRun &space) {
   for (const auto &[outer, inner] : code.body.captures)
     copySlot(*rank.prologue->frame, outer, *body->frame, inner.index);
   if (code.dims != 0) {
-    const auto blocks = code.order.decode(space.blocks, rank.rank, linear);
+    const auto blocks = code.order.decode(space.blocks, space.centers, linear);
     for (unsigned d = 0; d < code.dims; ++d) {
       body->positions.push_back(space.first[d] + blocks[d] * space.step[d]);
       body->frame->scalars[code.body.arguments[d].index] = static_cast<Scalar>(body->positions[d]);

@@ -243,6 +243,8 @@ struct SpaceRun {
   llvm::SmallVector<int64_t, 4> end;
   llvm::SmallVector<int64_t, 4> step;
   llvm::SmallVector<int64_t, 4> blocks;
+  /// What rotated dimensions are turned about.
+  llvm::SmallVector<int64_t, 4> centers;
   int64_t total = 0;
   int64_t started = 0;
   int64_t ended = 0;

@@ -3,6 +3,7 @@
 #include "ir/model/launch_sizes.h"
 
 #include "ir/core/constants.h"
+#include "ir/core/tile_order.h"
 #include "ir/model/op_cost.h"
 #include "ir/model/promised_limit.h"
 
@@ -139,9 +140,9 @@ llvm::SmallVector<Value *, 8> freeSizes(Op &kernel) {
 
 bool isCounted(Op &kernel, Value &size) {
   return llvm::any_of(kernel.body().ops(), [&](const Op &op) {
-    if (!op.is(OpKind::Space) || op.numOperands() <= 3)
+    if (!op.is(OpKind::Space) || ir::spaceDims(op) <= 1)
       return false;
-    for (unsigned d = 0; 3 * d < op.numOperands(); ++d)
+    for (unsigned d = 0; d < ir::spaceDims(op); ++d)
       if (op.operand(3 * d + 1) == &size && ir::constantOf(op.operand(3 * d + 2)) == 1)
         return true;
     return false;

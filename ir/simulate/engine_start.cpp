@@ -20,6 +20,14 @@ llvm::SmallVector<int64_t, 4> blocksOf(const PlannedSpace &space, const std::vec
 
 namespace {
 
+/// What the dimensions of a space are turned about, on the rank of `words`.
+llvm::SmallVector<int64_t, 4> centersOf(const PlannedSpace &space, const std::vector<Word> &words) {
+  llvm::SmallVector<int64_t, 4> centers;
+  for (const Slot center : space.steps.center)
+    centers.push_back(words[size_t(center)].integer);
+  return centers;
+}
+
 /// Cells of all ranks that are simulated.
 constexpr int64_t kMostCells = int64_t(1) << 27;
 /// Bodies of a space that are compared with those of a rank that corresponds.
@@ -228,7 +236,7 @@ void Run::place(Program &program, int64_t body) {
   const RankSpace &here = rankSpaces_[size_t(program.rank)][size_t(program.space)];
   const Arithmetic &a = space.steps.arithmetic;
   program.body = body;
-  const auto blocks = space.order.decode(here.blocks, program.rank, body);
+  const auto blocks = space.order.decode(here.blocks, centersOf(space, here.words), body);
   // From the first dimension that is another one on, all is computed anew.
   unsigned changed = 0;
   if (program.isFresh) {
@@ -264,7 +272,7 @@ const Word *Run::wordsAt(Program &program, int64_t rank) {
   words[a.rank()].integer = rank;
   a.run(kRankLevel, words);
   const RankSpace &here = rankSpaces_[size_t(program.rank)][size_t(program.space)];
-  const auto blocks = space.order.decode(here.blocks, rank, program.body);
+  const auto blocks = space.order.decode(here.blocks, centersOf(space, scratch_), program.body);
   for (unsigned place = 0; place < blocks.size(); ++place) {
     const unsigned d = space.order.order[place];
     words[space.steps.position[d]].integer =

@@ -345,6 +345,8 @@ std::optional<Obstacle> readSpace(Op &space, const TargetFacts &machine, const K
     made.first.push_back(*first);
     made.end.push_back(*end);
     made.step.push_back(*step);
+    Value *center = ir::rotationCenter(space, d);
+    made.center.push_back(center ? a.number(*center).value_or(a.rank()) : a.rank());
   }
   // Levels are begun outermost first, as bodies follow each other.
   for (const unsigned d : order.order) {

@@ -74,6 +74,8 @@ struct SpaceSteps {
   Arithmetic arithmetic;
   /// Bounds of each dimension, and the slot of its position.
   llvm::SmallVector<Slot, 4> first, end, step, position;
+  /// What a rotated dimension is turned about.
+  llvm::SmallVector<Slot, 4> center;
   std::vector<Step> steps;
   bool hasNotifies = false;
 };

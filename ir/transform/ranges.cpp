@@ -2,6 +2,8 @@
 // Interval arithmetic on index values: sizes are small, positions lie between their bounds.
 #include "ir/transform/ranges.h"
 
+#include "ir/core/tile_order.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -50,7 +52,7 @@ std::optional<PositionBounds> boundsOf(const Value *argument) {
     return std::nullopt;
   if (op->is(OpKind::For) && i == 0)
     return PositionBounds{op->operand(0), op->operand(1)};
-  if (op->is(OpKind::Space) && i < op->numOperands() / 3)
+  if (op->is(OpKind::Space) && i < spaceDims(*op))
     return PositionBounds{op->operand(3 * i), op->operand(3 * i + 1)};
   // The position of a cell.
   if (op->is(OpKind::SignalParam) && i < op->numOperands())

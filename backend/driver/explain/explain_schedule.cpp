@@ -36,7 +36,8 @@ std::string rotationText(const ir::Op &space, const ir::TileOrder &order) {
   for (unsigned dim = 0; dim < order.rotate.size(); ++dim) {
     if (order.rotate[dim] == 0)
       continue;
-    std::string text = varName(space, dim) + " from rank";
+    std::string text =
+        varName(space, dim) + (ir::rotationCenter(space, dim) ? " from own place" : " from rank");
     const int64_t start = dim < order.start.size() ? order.start[dim] : 0;
     if (start != 0)
       text += (start > 0 ? " + " : " - ") + std::to_string(std::abs(start));

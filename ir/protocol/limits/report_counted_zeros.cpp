@@ -5,6 +5,7 @@
 #include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
 #include "ir/core/constants.h"
+#include "ir/core/tile_order.h"
 #include "ir/core/view_dims.h"
 #include "ir/protocol/limits/counted_zeros.h"
 
@@ -46,7 +47,7 @@ Counter counterOf(const Value *position) {
   const unsigned i = position->index();
   if (op && op->is(OpKind::For) && i == 0)
     return {op->operand(0), op->operand(2)};
-  if (op && op->is(OpKind::Space) && i < op->numOperands() / 3)
+  if (op && op->is(OpKind::Space) && i < ir::spaceDims(*op))
     return {op->operand(3 * i), op->operand(3 * i + 2)};
   return {};
 }

@@ -20,6 +20,7 @@
 #include "ir/analysis/communication.h"
 #include "ir/analysis/engine_copies.h"
 #include "ir/core/constants.h"
+#include "ir/core/tile_order.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -234,7 +235,7 @@ bool Sweeps::isWithinUsed(Op &access, bool mayRepeat) const {
       return true;
     if (!op->is(OpKind::Space) && !op->is(OpKind::For))
       return false;
-    const unsigned positions = op->is(OpKind::Space) ? op->numOperands() / 3 : 1;
+    const unsigned positions = op->is(OpKind::Space) ? spaceDims(*op) : 1;
     for (Value *position : op->body().arguments().take_front(positions))
       if (!used_.contains(position) && !(mayRepeat && runs(position)))
         return false;

@@ -241,8 +241,15 @@ void Splitter::split(Op &space) {
   names.push_back("part");
   builder_.setInsertionPoint(&space);
   builder_.setLoc(space.loc());
+  llvm::SmallVector<Value *, 16> operands(space.operands());
+  llvm::SmallVector<Value *, 3> bounds;
   for (int64_t bound : {int64_t(0), kParts, int64_t(1)})
-    space.addOperand(builder_.constIndex(bound));
+    bounds.push_back(builder_.constIndex(bound));
+  // Of a space whose dimensions have centers, the new one has one, too.
+  if (operands.size() > 3 * dims)
+    operands.push_back(bounds.front());
+  operands.insert(operands.begin() + 3 * dims, bounds.begin(), bounds.end());
+  space.setOperands(operands);
   space.set(attr::vars, names);
   order.toSpace(space);
   Value *part = space.body().addArgument(builder_.types().index(), "part");
