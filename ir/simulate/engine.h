@@ -15,9 +15,9 @@ namespace dtile::simulate {
 
 class Run {
 public:
-  Run(const Plan &plan, int64_t period, const Options &options)
-      : plan_(plan), period_(period), options_(options),
-        links_(plan.cluster, size_t(period), options.isFree) {}
+  Run(const Plan &plan, const Symmetry &symmetry, Likeness likeness, const Options &options)
+      : plan_(plan), symmetry_(symmetry), likeness_(likeness), count_(symmetry.count()),
+        options_(options), links_(plan.cluster, size_t(symmetry.count()), options.isFree) {}
   std::variant<Outcome, Failure> run();
 
 private:
@@ -25,14 +25,25 @@ private:
   bool start();
   bool makeSignals();
   bool compareRanks();
-  bool isSame(const std::vector<Step> &steps, const Word *here, const Word *there, int64_t shift);
+  bool isLike(int64_t rank, const Symmetry::Axis &axis, int64_t places);
+  bool isSame(int64_t rank, const PlannedSpace &space, const std::vector<Step> &steps, Word *here,
+              Word *there, const Symmetry::Axis &axis, int64_t places);
+  void compareWaits(int64_t rank, const Step &step, const Word *here, const Word *there,
+                    const Symmetry::Axis &axis, int64_t places);
   bool countNotifies();
+  bool countCells(Program &program, const Step &step, int64_t to, const Word *words);
+  bool areToldAlike(Program &program, const Step &step, int64_t to, int64_t teller,
+                    llvm::ArrayRef<int64_t> cells);
   bool countSteps(Program &program, const std::vector<Step> &steps);
 
   // ---- Bodies ----
+  [[nodiscard]] int64_t rankOf(const Program &program) const {
+    return symmetry_.rankOf(program.rank);
+  }
   void place(Program &program, int64_t body);
   static void advanceLoop(const PlannedSpace &space, Program &program, const Frame &frame);
   const Word *wordsAt(Program &program, int64_t rank);
+  const Word *wordsOfSource(Program &program, const Word *words, int64_t peer);
   template <typename F>
   bool eachCell(const Step &step, const Word *words, F &&visit, int64_t from = 0);
 
@@ -50,7 +61,11 @@ private:
   bool message(Program &program, const Step &step);
   void endBody(Program &program);
   void endPart(int32_t rank, int32_t space, double end);
-  void push(int32_t index) { queue_.push({programs_[size_t(index)].time, order_++, index}); }
+  void push(int32_t index, double time, int32_t flight = -1) {
+    queue_.push(
+        {time, programs_[size_t(index)].number, order_++, flight < 0 ? index : -1 - flight});
+  }
+  void push(int32_t index) { push(index, programs_[size_t(index)].time); }
   void wakeCell(int64_t key, double ready);
   void fail(SourceLoc loc, std::string why) {
     if (!failure_)
@@ -71,15 +86,28 @@ private:
   /// A program that goes on, or (below zero) a flight that begins.
   struct Due {
     double time;
+    /// What comes at the same time goes by numbers of programs, so that it goes the same way where
+    /// one rank stands for several.
+    int32_t number;
     int64_t order;
     int32_t program;
     bool operator>(const Due &other) const {
-      return std::pair(time, order) > std::pair(other.time, other.order);
+      return std::tuple(time, number, order) > std::tuple(other.time, other.number, other.order);
     }
+  };
+  /// Of a cell that a compared wait reads: among which cells that of the corresponding wait of
+  /// another rank is, so many places on. First and count in each dimension of the signal.
+  struct ComparedCell {
+    const Symmetry::Axis *axis;
+    int64_t places;
+    llvm::SmallVector<std::pair<int64_t, int64_t>, 3> among;
   };
 
   const Plan &plan_;
-  const int64_t period_;
+  const Symmetry &symmetry_;
+  const Likeness likeness_;
+  /// How many ranks are simulated.
+  const int64_t count_;
   const Options &options_;
   Links links_;
   std::vector<std::vector<RankSpace>> rankSpaces_;
@@ -90,6 +118,7 @@ private:
   int64_t mostCells_ = 1;
   std::vector<Program> programs_;
   llvm::DenseMap<int64_t, std::vector<int32_t>> waiters_;
+  llvm::DenseMap<int64_t, llvm::SmallVector<ComparedCell, 1>> compared_;
   std::vector<Flight> flights_;
   std::vector<int32_t> landedFlights_;
   std::vector<int32_t> atBarrier_;

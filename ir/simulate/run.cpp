@@ -39,7 +39,7 @@ Failure Run::standstill() const {
       const Frame &frame = p.frames.back();
       const SourceLoc loc =
           frame.at < frame.steps->size() ? (*frame.steps)[frame.at].loc : SourceLoc();
-      return {loc, "rank " + std::to_string(p.rank) +
+      return {loc, "rank " + std::to_string(rankOf(p)) +
                        " waits here for what no rank tells it: the launch does not end"};
     }
   return {plan_.kernelLoc, "the launch does not end"};
@@ -102,7 +102,7 @@ void Run::endPart(int32_t rank, int32_t space, double end) {
   end_ = std::max(end_, end);
   if (end > times_[s].end) {
     times_[s].end = end;
-    times_[s].lastRank = rank;
+    times_[s].lastRank = symmetry_.rankOf(rank);
   }
   if (--here.left > 0)
     return;
@@ -162,7 +162,7 @@ Run::Next Run::step(Program &program, int32_t index, const Step &step) {
     program.time += w[step.time].real;
     times.worked += w[step.time].real;
     if (options_.record)
-      record(Event::Kind::Work, program, program.rank, start, program.time, 0, step, w);
+      record(Event::Kind::Work, program, rankOf(program), start, program.time, 0, step, w);
     ++frame.at;
     return Next::Go;
   }
@@ -225,14 +225,15 @@ bool Run::message(Program &program, const Step &step) {
   SpaceTimes &times = times_[size_t(program.space)];
   const int64_t peer = words[step.peer].integer;
   if (peer < 0 || peer >= ranks) {
-    fail(step.loc, "rank " + std::to_string(program.rank) + " sends to rank " +
+    fail(step.loc, "rank " + std::to_string(rankOf(program)) + " sends to rank " +
                        std::to_string(peer) + ", which there is not");
     return false;
   }
-  const bool isOwn = peer == program.rank;
+  const int64_t rank = rankOf(program);
+  const bool isOwn = peer == rank;
   const bool isFar = !isOwn && plan_.cluster.network &&
-                     peer / plan_.cluster.perHost != program.rank / plan_.cluster.perHost;
-  const int64_t to = peer % period_, shift = peer - to;
+                     peer / plan_.cluster.perHost != rank / plan_.cluster.perHost;
+  const int64_t to = symmetry_.indexOf(peer);
   const auto from = size_t(program.rank);
   const double start = step.isEpilogue ? std::max(program.time, program.epilogue) : program.time;
   const double bytes = step.bytes == kNoSlot ? 0 : words[step.bytes].real;
@@ -276,9 +277,7 @@ bool Run::message(Program &program, const Step &step) {
              passage.landed, bytes, step, words);
     return true;
   }
-  // The rank that tells this one what this one tells `peer`.
-  if (shift != 0)
-    words = wordsAt(program, (program.rank - shift + ranks) % ranks);
+  words = wordsOfSource(program, words, peer);
   if (failure_)
     return false;
   if (options_.record)
@@ -300,7 +299,7 @@ void Run::told(int64_t to, int32_t signal, int64_t number, double ready) {
 
 /// Gives a put or notify to the NIC: the program goes on, and the message arrives by land().
 void Run::leave(Program &program, const Step &step, int64_t peer, double now) {
-  const int64_t to = peer % period_, shift = peer - to, ranks = plan_.cluster.ranks;
+  const int64_t to = symmetry_.indexOf(peer);
   const Word *words = program.words.data();
   const double posted = now + plan_.cluster.network->message;
   int32_t number = int32_t(flights_.size());
@@ -321,10 +320,8 @@ void Run::leave(Program &program, const Step &step, int64_t peer, double now) {
   flight.end = departure.end;
   flight.signal = step.signal;
   flight.cells.clear();
-  // The rank that tells this one what this one tells `peer`.
   if (step.kind == StepKind::Notify) {
-    if (shift != 0)
-      words = wordsAt(program, (program.rank - shift + ranks) % ranks);
+    words = wordsOfSource(program, words, peer);
     if (failure_ || !eachCell(step, words, [&](int64_t cell) {
           flight.cells.push_back(cell);
           return true;
@@ -344,7 +341,7 @@ void Run::leave(Program &program, const Step &step, int64_t peer, double now) {
     times.moved += posted - program.time;
     program.time = posted;
   }
-  queue_.push({flight.start, order_++, -1 - number});
+  push(flight.program, flight.start, number);
 }
 
 /// A message between hosts gets its turn at the other end.
@@ -384,7 +381,7 @@ void Run::wakeCell(int64_t key, double ready) {
   waiters_.erase(it);
   // Each looks again, at the time at which it stood still: it may still have to wait.
   for (const int32_t index : woken)
-    queue_.push({std::max(ready, programs_[size_t(index)].time), order_++, index});
+    push(index, std::max(ready, programs_[size_t(index)].time));
 }
 
 Run::Next Run::wait(Program &program, int32_t index, const Step &step) {
@@ -420,7 +417,8 @@ Run::Next Run::wait(Program &program, int32_t index, const Step &step) {
   program.parkedAt = kNever;
   times_[size_t(program.space)].waited += program.ready - program.time;
   if (options_.record)
-    record(Event::Kind::Wait, program, program.rank, program.time, program.ready, 0, step, words);
+    record(Event::Kind::Wait, program, rankOf(program), program.time, program.ready, 0, step,
+           words);
   program.time = program.ready + plan_.cluster.machine->timing.memoryLatency;
   ++program.frames.back().at;
   return Next::Go;
@@ -433,7 +431,7 @@ Run::Next Run::barrier(Program &program, int32_t index) {
   barrierTime_ = std::max({barrierTime_, program.time, program.landed});
   program.parkedAt = program.time;
   atBarrier_.push_back(index);
-  if (int64_t(atBarrier_.size()) < period_)
+  if (int64_t(atBarrier_.size()) < count_)
     return Next::Stop;
   for (const int32_t waiting : atBarrier_) {
     Program &other = programs_[size_t(waiting)];
@@ -453,7 +451,7 @@ void Run::record(Event::Kind kind, const Program &p, int64_t peer, double start,
                  .space = p.space,
                  .program = p.number,
                  .body = p.body,
-                 .rank = p.rank,
+                 .rank = rankOf(p),
                  .peer = peer,
                  .start = start,
                  .end = end,
@@ -473,15 +471,18 @@ Outcome Run::outcome() {
   made.time = end_ + made.overhead;
   made.spaces = times_;
   made.links = links_.times();
-  made.simulated = period_;
+  made.simulated = count_;
+  for (int64_t index = 0; index < count_; ++index)
+    made.ranks.push_back(symmetry_.rankOf(index));
   made.messages = messages_;
   for (const SpaceTimes &space : times_)
     made.bodies += space.bodies;
   return made;
 }
 
-std::variant<Outcome, Failure> simulate(const Plan &plan, int64_t period, const Options &options) {
-  return Run(plan, period, options).run();
+std::variant<Outcome, Failure> simulate(const Plan &plan, const Symmetry &symmetry,
+                                        Likeness likeness, const Options &options) {
+  return Run(plan, symmetry, likeness, options).run();
 }
 
 } // namespace dtile::simulate

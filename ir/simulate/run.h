@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/simulate/state.h"
+#include "ir/simulate/symmetry.h"
 
 namespace dtile::simulate {
 
@@ -46,8 +47,16 @@ struct Failure {
   std::string why;
 };
 
-/// Simulates ranks 0 to before `period`, of which every other rank r is like r % period.
-[[nodiscard]] std::variant<Outcome, Failure> simulate(const Plan &plan, int64_t period,
-                                                      const Options &options);
+/// What ranks must have in common to stand for each other.
+enum class Likeness : uint8_t {
+  /// All that a launch's time follows from.
+  Full,
+  /// They may wait for what comes from others in other orders.
+  ButForWaits,
+};
+
+/// Simulates the ranks that stand for all.
+[[nodiscard]] std::variant<Outcome, Failure> simulate(const Plan &plan, const Symmetry &symmetry,
+                                                      Likeness likeness, const Options &options);
 
 } // namespace dtile::simulate

@@ -15,6 +15,8 @@ namespace {
 
 /// Bodies of all ranks that are simulated one by one where ranks do not correspond.
 constexpr double kMostBodies = 2e8;
+/// Of those that stand for others; beyond these, the order of waits may differ.
+constexpr double kMostExactBodies = 1e6;
 
 class KernelLaunch final : public Launch {
 public:
@@ -26,6 +28,8 @@ public:
   std::variant<Outcome, Obstacle> run(const Options &options) override;
 
 private:
+  std::variant<Outcome, Failure> runFew(Likeness likeness, double mostBodies,
+                                        const Options &options);
   /// Bodies of the launch on one rank.
   [[nodiscard]] double bodiesOfRank() const;
 
@@ -66,25 +70,57 @@ double KernelLaunch::bodiesOfRank() const {
   return all;
 }
 
+/// With the fewest ranks that stand for all; what is against that where there are none.
+std::variant<Outcome, Failure> KernelLaunch::runFew(Likeness likeness, double mostBodies,
+                                                    const Options &options) {
+  Failure last{plan_.kernelLoc, "its ranks do not do the same in turn"};
+  // Who reads events knows ranks that stand for others by hosts.
+  for (const Symmetry &symmetry :
+       Symmetry::candidates(plan_.cluster, /*byHosts=*/bool(options.record))) {
+    if (bodiesOfRank() * double(symmetry.count()) > mostBodies)
+      break;
+    std::variant<Outcome, Failure> made = simulate(plan_, symmetry, likeness, options);
+    if (std::holds_alternative<Outcome>(made))
+      return made;
+    // What is only a matter of names is seen again with more ranks, or is gone.
+    last = std::get<Failure>(std::move(made));
+  }
+  return last;
+}
+
 std::variant<Outcome, Obstacle> KernelLaunch::run(const Options &options) {
-  const Cluster &cluster = plan_.cluster;
-  const int64_t period = cluster.network ? cluster.perHost : 1;
-  if (period < cluster.ranks && !options.allRanks) {
-    std::variant<Outcome, Failure> made = simulate(plan_, period, options);
+  const int64_t ranks = plan_.cluster.ranks;
+  const double bodies = bodiesOfRank() * double(ranks);
+  std::optional<Failure> why;
+  const auto fewer = [&](Likeness likeness, double mostBodies) -> std::optional<Outcome> {
+    auto made = runFew(likeness, mostBodies, options);
     if (auto *outcome = std::get_if<Outcome>(&made))
       return std::move(*outcome);
-    // What is only a matter of names is seen again with all ranks, or is gone.
+    why = std::get<Failure>(std::move(made));
+    return std::nullopt;
+  };
+  if (ranks > 1 && !options.allRanks) {
+    if (auto outcome = fewer(Likeness::Full, kMostExactBodies))
+      return std::move(*outcome);
+    // Who waits first for whom matters little: less than a user waits for all ranks.
+    if (bodies > kMostExactBodies)
+      if (auto outcome = fewer(Likeness::ButForWaits, kMostBodies)) {
+        outcome->isClose = true;
+        return std::move(*outcome);
+      }
   }
-  const double bodies = bodiesOfRank() * double(cluster.ranks);
+  const auto obstacleOf = [&](const Failure &failure) {
+    return Obstacle{failure.loc.isValid() ? failure.loc : plan_.kernelLoc, failure.why};
+  };
   if (bodies > kMostBodies)
-    return Obstacle{plan_.kernelLoc, "its ranks do not do the same in turn, and " +
-                                         std::to_string(int64_t(bodies)) +
-                                         " bodies of all ranks are too many"};
-  std::variant<Outcome, Failure> made = simulate(plan_, cluster.ranks, options);
+    return obstacleOf({why ? why->loc : plan_.kernelLoc,
+                       (why ? why->why + ", and " : std::string()) +
+                           std::to_string(int64_t(bodies)) + " bodies of all ranks are too many"});
+  std::variant<Outcome, Failure> made =
+      simulate(plan_, Symmetry::none(ranks), Likeness::Full, options);
   if (auto *outcome = std::get_if<Outcome>(&made))
     return std::move(*outcome);
-  const Failure &failure = std::get<Failure>(made);
-  return Obstacle{failure.loc.isValid() ? failure.loc : plan_.kernelLoc, failure.why};
+  return obstacleOf(std::get<Failure>(made));
 }
 
 } // namespace

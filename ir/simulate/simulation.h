@@ -2,10 +2,10 @@
 // One launch of a kernel on many ranks, by the machine's model: programs take bodies, bodies take
 // time, puts take links, waits stand still until what they wait for has come.
 //
-// Where moving every rank on by a host (or by one, inside of a host) changes nothing but names,
-// only the ranks of the first host (or rank 0) are simulated. What they send to others, those that
-// correspond to them send to them; each such message is computed for the rank that really sends it,
-// and must be the same in size and order. Where one is not, all ranks are simulated.
+// Where moving every rank on by a host, or along an axis of the mesh, changes nothing but names,
+// only the ranks at the first place are simulated (symmetry.h). What they send to others, those
+// that correspond to them send to them; each such message is computed for the rank that really
+// sends it, and must be the same in size and order. Where one is not, more ranks are simulated.
 #pragma once
 
 #include "ir/machine/networks.h"
@@ -30,6 +30,8 @@ struct Cluster {
   int64_t ranks = 1;
   /// Ranks of one host, which are numbered one after the other.
   int64_t perHost = 1;
+  /// Sizes of the mesh's axes, whose product is the number of ranks; the last one the fastest.
+  llvm::SmallVector<int64_t, 4> axes;
 };
 
 /// Ways between ranks. Each rank has one of each.
@@ -75,10 +77,13 @@ struct Outcome {
   double time = 0;
   double overhead = 0;
   std::vector<SpaceTimes> spaces;
-  /// Of each rank that was simulated.
+  /// Each rank that was simulated, and its links.
+  std::vector<int64_t> ranks;
   std::vector<std::array<LinkTimes, kLinks>> links;
   /// How many ranks were simulated, and stand for all.
   int64_t simulated = 1;
+  /// They do so but for the order in which ranks wait.
+  bool isClose = false;
   int64_t bodies = 0;
   int64_t messages = 0;
 };

@@ -35,6 +35,7 @@ struct Frame {
 
 /// One program of one rank.
 struct Program {
+  /// The number of its rank among those that are simulated.
   int32_t rank = 0;
   int32_t number = 0;
   /// The space that it is in, and its place among that space's own programs; -1: a guest.
@@ -65,6 +66,7 @@ struct Program {
 struct Flight {
   int32_t program = -1;
   int32_t space = 0;
+  /// Numbers of ranks among those that are simulated.
   int32_t from = 0, to = 0;
   double bytes = 0;
   double start = 0, end = 0;

@@ -60,6 +60,7 @@ std::optional<SimulatedCluster> findCluster(Session &session, llvm::ArrayRef<int
     ranks *= size;
   const int64_t most = made.cluster.host->ranks;
   made.cluster.ranks = ranks;
+  made.cluster.axes.assign(axes.begin(), axes.end());
   const bool areOneHost = !isNetworkNamed || (axes.size() == 1 && ranks <= most);
   made.cluster.perHost = areOneHost ? ranks : axes.size() > 1 ? axes.back() : most;
   if (made.cluster.perHost > most)

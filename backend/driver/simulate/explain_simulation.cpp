@@ -50,10 +50,10 @@ struct BusiestLink {
 
 BusiestLink busiestOf(const Outcome &outcome) {
   BusiestLink found;
-  for (const auto [rank, links] : llvm::enumerate(outcome.links))
+  for (const auto &[rank, links] : llvm::zip_equal(outcome.ranks, outcome.links))
     for (const auto [link, times] : llvm::enumerate(links))
       if (times.busy > found.times.busy)
-        found = {link, rank, times};
+        found = {link, size_t(rank), times};
   return found;
 }
 
@@ -116,7 +116,8 @@ void printFindings(const SimulatedLaunch &launch, const Findings &f, llvm::raw_o
                                                               : " ranks, which stand for all"
                                     : real.simulated == 1 ? " rank"
                                                           : " ranks") +
-                                   ": " + std::to_string(real.bodies) + " bodies, " +
+                                   (real.isClose ? " but for the order of waits: " : ": ") +
+                                   std::to_string(real.bodies) + " bodies, " +
                                    std::to_string(real.messages) + " messages"});
   printTable(rows, os);
   os << '\n';
@@ -152,6 +153,7 @@ void printJson(const SimulatedLaunch &launch, const Findings &f, llvm::raw_ostre
                           {"bound_ns", f.bound()},
                           {"exposed_ns", f.exposed()},
                           {"simulated_ranks", f.real.simulated},
+                          {"same_waits", !f.real.isClose},
                           {"messages", f.real.messages},
                           {"spaces", std::move(spaces)}};
   made["network"] = launch.cluster.network ? llvm::json::Value(launch.cluster.network->name.str())
