@@ -35,7 +35,7 @@ public:
 private:
   void computePositions(const OwnCopy &copy);
   [[nodiscard]] Value *sourcePart(const OwnCopy &copy);
-  [[nodiscard]] Value *isThisRank(Value *rank);
+  [[nodiscard]] Value *isOwn(Value *number, const Polynomial &own);
   void redirect(const OwnCopy &copy, const OwnCopy::Read &read);
   [[nodiscard]] Value *emptied(const Op &window, Value *condition);
   void leaveOut(const Op &object, const OwnCopy::Put &put);
@@ -94,17 +94,18 @@ Value *InPlaceReader::sourcePart(const OwnCopy &copy) {
                         builder_.types().view(type.dtype(), rank, false), {{attr::dims, letters}});
 }
 
-/// Computed once for each value.
-Value *InPlaceReader::isThisRank(Value *rank) {
-  if (Op *op = rank->definingOp()) {
+/// Whether a number is this rank's own one, of ranks or of places on an axis. Computed where the
+/// number is.
+Value *InPlaceReader::isOwn(Value *number, const Polynomial &own) {
+  if (Op *op = number->definingOp()) {
     builder_.setInsertionPoint(op);
-    Value *self = builder_.value(OpKind::Rank, {});
-    Value *is = builder_.cmp("eq", rank, self);
+    Value *self = copies_.emit(builder_, own);
+    Value *is = builder_.cmp("eq", number, self);
     is->definingOp()->moveAfter(op);
     return is;
   }
-  builder_.setInsertionPointToStart(*rank->argumentOf());
-  return builder_.cmp("eq", rank, builder_.value(OpKind::Rank, {}));
+  builder_.setInsertionPointToStart(*number->argumentOf());
+  return builder_.cmp("eq", number, copies_.emit(builder_, own));
 }
 
 void InPlaceReader::redirect(const OwnCopy &copy, const OwnCopy::Read &read) {
@@ -130,9 +131,9 @@ void InPlaceReader::redirect(const OwnCopy &copy, const OwnCopy::Read &read) {
     view = builder_.value(cut->kind(), operands, cut->result()->type(), attrs);
   }
   if (!read.isAlways) {
-    Value *isOwn = isThisRank(read.owner());
+    Value *isHere = isOwn(read.owner(), copy.place);
     builder_.setInsertionPoint(read.op);
-    view = builder_.value(OpKind::ViewSelect, {isOwn, view, read.op->operand(0)}, view->type());
+    view = builder_.value(OpKind::ViewSelect, {isHere, view, read.op->operand(0)}, view->type());
   }
   read.op->setOperand(0, view);
   context_.remark(*read.op, "this rank's own part of " + quoted(*copy.object) +
@@ -169,14 +170,14 @@ void InPlaceReader::leaveOut(const Op &object, const OwnCopy::Put &put) {
     op.erase();
     return;
   }
-  Value *isOwn = isThisRank(rankSelectionOf(op.operand(1))->operand(1));
+  Value *isHere = isOwn(rankSelectionOf(op.operand(1))->operand(1), copies_.rank());
   builder_.setInsertionPoint(&op);
   if (Op *window = op.operand(0)->definingOp();
       window && window->is(OpKind::ViewTile) && window->get(attr::dims).contains('r')) {
-    op.setOperand(0, emptied(*window, isOwn));
+    op.setOperand(0, emptied(*window, isHere));
     return;
   }
-  Op *choice = builder_.op(OpKind::If, {isOwn}, {token});
+  Op *choice = builder_.op(OpKind::If, {isHere}, {token});
   op.result()->replaceAllUsesWith(choice->result());
   builder_.setInsertionPointToEnd(choice->body(0));
   builder_.op(OpKind::Yield, {builder_.value(OpKind::TokenDone, {}, token)});

@@ -14,6 +14,7 @@ DTILEC, EXAMPLES, INPUTS = sys.argv[1:4]
 GEMM = ["--const", "BM=128", "--const", "BN=256", "--const", "BK=64", "--const", "CHUNK=512"]
 RELAY = ["--const", "BM=64", "--const", "BN=64", "--const", "BK=64", "--const", "CHUNK=16",
          "--const", "P=32"]
+BLOCKS = ["--const", "B=512"]
 # File, kernel, options, sizes, mesh, machine.
 CASES = [
     ("ag_gemm/ag_gemm", "ag_gemm", GEMM, "S=1024,K=1024,N=2048", "8", "h200"),
@@ -27,8 +28,8 @@ CASES = [
     ("all_reduce/all_reduce", "two_shot", [], "N=65536", "8", "h200"),
     ("barrier/barrier", "barrier_by_dissemination", [], "", "2x8", "h200+ib"),
     # Ranks along an axis of a mesh stand for each other, and these do along one or along both.
-    ("two_level/two_level", "all_gather_two_level", ["--const", "B=512"], "S=10000", "2x8", "h200+ib"),
-    ("two_level/two_level", "all_gather_two_level", ["--const", "B=512"], "S=10000", "4x4", "h200+ib"),
+    ("two_level/two_level", "all_gather_two_level", BLOCKS, "S=10000", "2x8", "h200+ib"),
+    ("two_level/two_level", "all_gather_two_level", BLOCKS, "S=10000", "4x4", "h200+ib"),
     ("two_level/by_plans", "all_gather_by_plans", [], "S=1000", "3x4", "h200+ib"),
     ("two_level/by_plans", "all_reduce_by_plans", [], "S=100,N=64", "4x4", "h200+ib"),
     ("%inputs/axes", "along_three", ["--const", "B=64"], "S=500", "2x2x4", "h200+ib"),

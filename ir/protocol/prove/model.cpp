@@ -70,6 +70,10 @@ void Scene::addEqualRanks(Facts &facts, const Polynomial &a, const Polynomial &b
     ir::addEqual(facts, x, y);
 }
 
+Polynomial Scene::ownPlace(Op &kernel, const Polynomial &rank, std::optional<size_t> axis) {
+  return axis ? axesOf(kernel).digitOf(polys, rank, *axis) : rank;
+}
+
 Polynomial Scene::unknownRank(Op &kernel, Facts &bounds, llvm::SmallVectorImpl<AtomId> &digits) {
   const RankAxes &axes = axesOf(kernel);
   const Polynomial one(1);

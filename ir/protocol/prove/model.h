@@ -187,6 +187,9 @@ public:
   [[nodiscard]] const RankAxes &axesOf(Op &kernel);
   /// That two numbers are one rank: digit by digit, where both are numerals by the axes.
   void addEqualRanks(Facts &facts, const Polynomial &a, const Polynomial &b);
+  /// Which part of an object is a rank's own, where a dimension numbers the ranks, or the places on
+  /// an axis of the kernel.
+  [[nodiscard]] Polynomial ownPlace(Op &kernel, const Polynomial &rank, std::optional<size_t> axis);
   /// What follows from the instance taking place.
   void assume(Facts &facts, Instance &instance);
   /// What assertions say, besides: facts that few proofs need, and that make all of them longer.

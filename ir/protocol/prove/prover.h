@@ -103,6 +103,13 @@ private:
   uint64_t share_;
 };
 
+/// The part of an object at a rank's own number along a dimension, or at its place on an axis of
+/// the kernel.
+struct OwnPart {
+  unsigned dim = 0;
+  std::optional<size_t> axis;
+};
+
 /// Proves one kernel.
 class Prover {
 public:
@@ -112,8 +119,8 @@ public:
   /// Proof. With `needsNone` all that is asked is whether it needs none.
   DriftBound boundDrift(llvm::ArrayRef<Op *> inTurn, bool needsNone = false);
   /// Whether each element of a scratch object that a launch reads was written by it before, as far
-  /// as it lies at a rank's own number along a dimension.
-  bool isOwnPartWritten(const Op &object, unsigned ranks);
+  /// as it lies in a rank's own part.
+  bool isOwnPartWritten(const Op &object, const OwnPart &part);
 
 private:
   void collect();
@@ -168,9 +175,9 @@ private:
   void proveContents();
   static std::optional<Formula> isCopied(Scene &scene, Op &copy, Instance &at, const Facts &facts,
                                          llvm::ArrayRef<Polynomial> point);
-  bool isWritten(const Access &read, std::optional<unsigned> ranks = std::nullopt);
-  bool isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks);
-  bool isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks,
+  bool isWritten(const Access &read, std::optional<OwnPart> part = std::nullopt);
+  bool isWritten(const Access &read, const ir::KeptBy *kept, std::optional<OwnPart> part);
+  bool isWritten(const Access &read, const ir::KeptBy *kept, std::optional<OwnPart> part,
                  Uses uses);
   bool isWritten(Scene &scene, const Access &read, Instance &at, const Region &region,
                  llvm::ArrayRef<Polynomial> point, Facts facts);

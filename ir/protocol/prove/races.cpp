@@ -547,19 +547,19 @@ void Prover::addMatters(Scene &scene, const Access &read, const ir::KeptBy *kept
 
 /// Whether each element that is read, and matters, has been written before by the launch. Where a
 /// dimension numbers ranks, only of the part of the rank whose memory it is.
-bool Prover::isWritten(const Access &read, std::optional<unsigned> ranks) {
+bool Prover::isWritten(const Access &read, std::optional<OwnPart> part) {
   const auto kept = ir::keptElements(*read.op);
   if (!kept)
-    return isWritten(read, nullptr, ranks);
-  return llvm::all_of(*kept, [&](const ir::KeptBy &by) { return isWritten(read, &by, ranks); });
+    return isWritten(read, nullptr, part);
+  return llvm::all_of(*kept, [&](const ir::KeptBy &by) { return isWritten(read, &by, part); });
 }
 
-bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks) {
+bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional<OwnPart> part) {
   return llvm::any_of(std::array{Uses::Positions, Uses::Inputs, Uses::Cases},
-                      [&](Uses uses) { return isWritten(read, kept, ranks, uses); });
+                      [&](Uses uses) { return isWritten(read, kept, part, uses); });
 }
 
-bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks,
+bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional<OwnPart> part,
                        Uses uses) {
   Scene scene(budget_);
   Instance at = scene.instance(read.op);
@@ -572,8 +572,8 @@ bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional
   const Region region = scene.region(read.view, at, facts);
   const auto point = pointOf(scene, region);
   scene.assumeInside(facts, region, point);
-  if (ranks)
-    ir::addEqual(facts, point[*ranks], region.rank);
+  if (part)
+    ir::addEqual(facts, point[part->dim], scene.ownPlace(kernel_, region.rank, part->axis));
   addMatters(scene, read, kept, at, facts, point);
   if (uses != Uses::Cases)
     return isWritten(scene, read, at, region, point, std::move(facts));
@@ -633,11 +633,11 @@ bool Prover::isWritten(Scene &scene, const Access &read, Instance &at, const Reg
          reachesOneByLength(scene, facts, goals) || scene.refuter.isImpossible(facts);
 }
 
-bool Prover::isOwnPartWritten(const Op &object, unsigned ranks) {
+bool Prover::isOwnPartWritten(const Op &object, const OwnPart &part) {
   return llvm::all_of(accesses_, [&](const Access &access) {
     const BudgetShare share(budget_);
     return access.object != &object || access.kind == Access::Kind::Write ||
-           isWritten(access, ranks);
+           isWritten(access, part);
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Own copies. Of a scratch object `a` and a dimension of it that numbers the ranks it is shown that
+// Own copies. Of a scratch object `a` and a dimension of it that numbers the ranks, or the places
+// on an axis of them, it is shown that
 //   all that is ever written to a rank's own part is put there by the rank itself, and is a copy of
 //   one input at positions that do not depend on which transfer it is;
 //   whoever reads that part is the rank itself;
@@ -26,9 +27,9 @@ struct OwnCopies::Place {
   Region region;
 
   /// What holds where the part is that of the rank whose memory it is.
-  [[nodiscard]] Facts own(unsigned ranks) const {
+  [[nodiscard]] Facts own(Scene &scene, Op &kernel, const OwnCopy &copy) const {
     Facts both = facts;
-    ir::addEqual(both, *region.dims[ranks].at, region.rank);
+    ir::addEqual(both, *region.dims[copy.ranks].at, scene.ownPlace(kernel, region.rank, copy.axis));
     return both;
   }
 };
@@ -163,7 +164,7 @@ bool OwnCopies::addWrite(OwnCopy &copy, const Access &access) {
   const Polynomial &self = place.at.rank;
   if (!place.region.dims[copy.ranks].at)
     return refuse("parts of several ranks are written at once");
-  const Facts own = place.own(copy.ranks);
+  const Facts own = place.own(scene_, kernel_, copy);
   if (scene_.refuter.isImpossible(own))
     return true;
   const bool isCopy = access.op->is(OpKind::Put) && access.op->operand(0)->type().isView() &&
@@ -175,9 +176,9 @@ bool OwnCopies::addWrite(OwnCopy &copy, const Access &access) {
   // What it does where its peer is this rank: nothing but that, and in order with nothing.
   Facts here = place.facts;
   scene_.addEqualRanks(here, place.region.rank, self);
-  const bool isNeedless =
-      access.op->numOperands() == 2 &&
-      scene_.refuter.impliesEqual(here, *place.region.dims[copy.ranks].at, self);
+  const bool isNeedless = access.op->numOperands() == 2 &&
+                          scene_.refuter.impliesEqual(here, *place.region.dims[copy.ranks].at,
+                                                      scene_.ownPlace(kernel_, self, copy.axis));
   if (isNeedless)
     copy.puts.push_back(
         {access.op, scene_.refuter.impliesEqual(place.facts, place.region.rank, self)});
@@ -188,7 +189,7 @@ bool OwnCopies::addRead(OwnCopy &copy, const Access &access) {
   Place place(scene_, access);
   if (!place.region.dims[copy.ranks].at)
     return refuse("parts of several ranks are read at once");
-  if (scene_.refuter.isImpossible(place.own(copy.ranks)))
+  if (scene_.refuter.isImpossible(place.own(scene_, kernel_, copy)))
     return true;
   Op &op = *access.op;
   const bool isPlain = op.is(OpKind::Load) || op.is(OpKind::Gather) || op.is(OpKind::Put) ||
@@ -207,8 +208,9 @@ bool OwnCopies::addRead(OwnCopy &copy, const Access &access) {
     return refuse("parts of several ranks are read at once");
   const llvm::StringRef before = letters.take_front(copy.ranks);
   read.ownerAt = 1 + before.count('i') + 2 * before.count('r');
-  read.isAlways = scene_.refuter.impliesEqual(place.facts, *place.region.dims[copy.ranks].at,
-                                              place.region.rank);
+  read.isAlways =
+      scene_.refuter.impliesEqual(place.facts, *place.region.dims[copy.ranks].at,
+                                  scene_.ownPlace(kernel_, place.region.rank, copy.axis));
   copy.reads.push_back(std::move(read));
   return true;
 }
@@ -225,7 +227,7 @@ bool OwnCopies::find(OwnCopy &copy) {
       return false;
   if (copy.reads.empty())
     return false;
-  if (!Prover(kernel_, {}).isOwnPartWritten(*copy.object, copy.ranks))
+  if (!Prover(kernel_, {}).isOwnPartWritten(*copy.object, {copy.ranks, copy.axis}))
     return refuse("it is not shown that all of it that is read was written");
   return true;
 }
@@ -235,18 +237,25 @@ std::optional<OwnCopy> OwnCopies::find(Op &object) {
   if (object.get(ir::attr::mode) != ir::ParamMode::Scratch || object.get(ir::attr::zero) ||
       !collect(object))
     return std::nullopt;
+  // Numbers of ranks, and places on the axes of a kernel that divides them.
+  llvm::SmallVector<std::optional<size_t>, 4> axes{std::nullopt};
+  if (const size_t count = scene_.axesOf(kernel_).axes.size(); count > 1)
+    axes.append(llvm::seq<size_t>(0, count).begin(), llvm::seq<size_t>(0, count).end());
   std::string reason;
-  for (unsigned ranks = 0; ranks < object.numOperands(); ++ranks) {
-    OwnCopy copy;
-    copy.object = &object;
-    copy.ranks = ranks;
-    isCandidate_ = false;
-    if (find(copy))
-      return copy;
-    // Of interest only where an input is copied to an own part.
-    if (isCandidate_)
-      reason = reason_;
-  }
+  for (unsigned ranks = 0; ranks < object.numOperands(); ++ranks)
+    for (const std::optional<size_t> axis : axes) {
+      OwnCopy copy;
+      copy.object = &object;
+      copy.ranks = ranks;
+      copy.axis = axis;
+      copy.place = scene_.ownPlace(kernel_, var(scene_.polys.rank()), axis);
+      isCandidate_ = false;
+      if (find(copy))
+        return copy;
+      // Of interest only where an input is copied to an own part.
+      if (isCandidate_)
+        reason = reason_;
+    }
   reason_ = reason;
   return std::nullopt;
 }

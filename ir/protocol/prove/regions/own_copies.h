@@ -8,13 +8,13 @@
 
 namespace dtile::protocol::prove {
 
-/// A scratch object of which the part with a rank's own number holds a copy of an input of that
-/// rank, whenever it is read.
+/// A scratch object of which a rank's own part, at its number or at its place on an axis, holds a
+/// copy of an input of that rank, whenever it is read.
 struct OwnCopy {
   /// A dimension of the source.
   struct Dim {
     /// The copy is of one position, `at`; else positions are `at` more than those of the next
-    /// dimension of the object (without the one that numbers the ranks).
+    /// dimension of the object (without the one that numbers the ranks or places).
     bool isPosition = false;
     Polynomial at;
     /// Positions past the end of the object's dimension are positions of the source.
@@ -37,8 +37,11 @@ struct OwnCopy {
     [[nodiscard]] Value *owner() const { return cuts.front()->operand(ownerAt); }
   };
   Op *object = nullptr;
-  /// The dimension that numbers the ranks.
+  /// The dimension that numbers the ranks, or the places on `axis`.
   unsigned ranks = 0;
+  std::optional<size_t> axis;
+  /// A rank's own number in it.
+  Polynomial place;
   Op *source = nullptr;
   llvm::SmallVector<Dim, 4> dims;
   llvm::SmallVector<Put, 2> puts;
@@ -55,7 +58,8 @@ public:
   [[nodiscard]] std::optional<OwnCopy> find(Op &object);
   /// Why there is nothing, where a rank does copy an input to its part; empty where it does not.
   [[nodiscard]] const std::string &reason() const { return reason_; }
-  /// Computes a position of an OwnCopy directly in the kernel.
+  [[nodiscard]] Polynomial rank() const { return var(scene_.polys.rank()); }
+  /// Computes a position or place of an OwnCopy.
   [[nodiscard]] Value *emit(ir::Builder &builder, const Polynomial &position) const {
     return scene_.polys.emit(builder, position, llvm::DenseMap<AtomId, Value *>());
   }
