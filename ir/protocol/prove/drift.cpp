@@ -5,7 +5,9 @@
 //   a rank that ends a launch has waited for a notify that each other rank has sent in that launch,
 //   so each has begun it, and has ended the one before: nobody is two launches ahead of anybody,
 //   and two copies of scratch memory, taken in turn, are enough.
-// The second matters only to launches in which the scratch memory has elements at all. What is not
+// The second matters only to launches in which the scratch memory has elements at all, and only
+// between two ranks that touch an object on one rank: of a kernel along an axis of a mesh, those
+// of one node. What is not
 // proved of a launch by itself, in memory that no two launches share, matters to neither.
 #include "ir/protocol/prove/prover.h"
 
@@ -97,13 +99,87 @@ bool Prover::hearsFromAll(llvm::ArrayRef<Value *> notZero) {
   llvm::SmallVector<AtomId, 3> selfDigits, peerDigits;
   const Polynomial self = scene.unknownRank(kernel_, facts, selfDigits);
   const Polynomial peer = scene.unknownRank(kernel_, facts, peerDigits);
+  return hears(scene, std::move(facts), self, peer, notZero);
+}
+
+/// Whether all launches that count for an object have the same values of what the polynomials are
+/// made of: constants, W, and the object's own sizes where those with other ones do not count.
+bool Prover::areSettledBy(Scene &scene, const Op &object, bool countsAll,
+                          llvm::ArrayRef<Polynomial> made) {
+  Polynomials::Environment environment = scene.environmentOf(kernel_, var(scene.polys.rank()));
+  llvm::SmallVector<Polynomial, 4> sizes;
+  if (!countsAll)
+    for (Value *size : object.operands())
+      sizes.push_back(scene.polys.of(size, environment));
+  return llvm::all_of(made, [&](const Polynomial &p) {
+    std::vector<AtomId> atoms;
+    scene.polys.collectAtoms(p, atoms);
+    return llvm::all_of(atoms, [&](AtomId id) {
+      const auto kind = scene.polys.atom(id).kind;
+      const bool isOfLaunch = kind == Polynomials::AtomKind::LaunchDim ||
+                              kind == Polynomials::AtomKind::Epoch ||
+                              kind == Polynomials::AtomKind::Value;
+      return !isOfLaunch || llvm::is_contained(sizes, var(id));
+    });
+  });
+}
+
+/// The same of ranks that may touch the object on one rank, one of which writes there. Which ranks
+/// these are must not change while the object is used: ranks that meet in one launch would not hear
+/// from each other in the next. So conditions around accesses count for nothing, nor does whether
+/// their bodies have work at all.
+bool Prover::hearsFromUsers(const Op &object, bool countsAll, llvm::ArrayRef<Value *> notZero) {
+  for (const Access &mine : accesses_)
+    for (const Access &other : accesses_) {
+      const bool isConflict = mine.kind != Access::Kind::Read || other.kind != Access::Kind::Read;
+      if (mine.object != &object || other.object != &object || !isConflict)
+        continue;
+      Scene scene(budget_);
+      Instance here = scene.instance(mine.op), there = scene.instance(other.op);
+      const Polynomial onHere = scene.region(mine.view, here, here.bounds).rank;
+      const Polynomial onThere = scene.region(other.view, there, there.bounds).rank;
+      const RankAxes &axes = scene.axesOf(kernel_);
+      llvm::SmallVector<Polynomial, 8> made{onHere, onThere};
+      for (const RankAxes::Axis &axis : axes.axes) {
+        made.push_back(axis.stride);
+        made.push_back(axis.extent.value_or(Polynomial()));
+      }
+      Facts facts;
+      for (const Instance *at : {&here, &there}) {
+        llvm::SmallVector<AtomId, 4> unused;
+        for (const Instance::Coordinate &coordinate : at->coordinates)
+          if (scene.polys.mentions(onHere, coordinate.number) ||
+              scene.polys.mentions(onThere, coordinate.number))
+            made.push_back(*scene.polys.atom(coordinate.number).extent);
+          else
+            unused.push_back(coordinate.number);
+        llvm::copy_if(at->bounds, std::back_inserter(facts), [&](const Polynomial &bound) {
+          return llvm::none_of(unused,
+                               [&](AtomId number) { return scene.polys.mentions(bound, number); });
+        });
+      }
+      if (!areSettledBy(scene, object, countsAll, made))
+        return false;
+      for (size_t axis = 0; axis < axes.axes.size(); ++axis)
+        ir::addEqual(facts, axes.digitOf(scene.polys, onHere, axis),
+                     axes.digitOf(scene.polys, onThere, axis));
+      if (!hears(scene, std::move(facts), here.rank, there.rank, notZero))
+        return false;
+    }
+  return true;
+}
+
+/// Whether `self` cannot end a launch before `peer` has begun it, where it is another rank.
+bool Prover::hears(Scene &scene, Facts facts, const Polynomial &self, const Polynomial &peer,
+                   llvm::ArrayRef<Value *> notZero) {
   Polynomials::Environment environment = scene.environmentOf(kernel_, self);
   for (Value *size : notZero)
     facts.push_back(scene.polys.of(size, environment) - Polynomial(1));
   for (const bool isAbove : {true, false}) {
     Facts apart = facts;
     isAbove ? ir::addLess(apart, self, peer) : ir::addLess(apart, peer, self);
-    const bool isHeard = hasPath(scene, apart, headsOfBegin(scene, peer), tailsOfEnd(scene, self));
+    const bool isHeard = scene.refuter.isImpossible(apart) ||
+                         hasPath(scene, apart, headsOfBegin(scene, peer), tailsOfEnd(scene, self));
     if (!isHeard)
       return false;
   }
@@ -160,7 +236,7 @@ DriftBound Prover::boundDrift(llvm::ArrayRef<Op *> inTurn, bool needsNone) {
       const auto [it, isNew] = known.try_emplace(std::set(notZero.begin(), notZero.end()));
       if (isNew)
         it->second = hearsFromAll(notZero.getArrayRef());
-      return it->second;
+      return it->second || hearsFromUsers(*object, countsAll, notZero.getArrayRef());
     };
     if (!needsNone && !hearsWith(sizes))
       return refuse("a rank may end a launch that another has not begun, with respect to " +

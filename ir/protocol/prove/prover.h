@@ -229,6 +229,11 @@ private:
 
   // drift.cpp
   bool hearsFromAll(llvm::ArrayRef<Value *> notZero);
+  bool hearsFromUsers(const Op &object, bool countsAll, llvm::ArrayRef<Value *> notZero);
+  bool areSettledBy(Scene &scene, const Op &object, bool countsAll,
+                    llvm::ArrayRef<Polynomial> made);
+  bool hears(Scene &scene, Facts facts, const Polynomial &self, const Polynomial &peer,
+             llvm::ArrayRef<Value *> notZero);
 
   Op &kernel_;
   Proof proof_;
