@@ -10,11 +10,13 @@ using namespace dtile::ir;
 
 namespace {
 
-/// A number of ranks, or a positive constant, or a product of such, or a sum.
-bool isPositive(const Polynomials &polys, const Polynomial &p) {
+/// A number of ranks, of ranks along an axis, or a positive constant, or a product of such, or a
+/// sum.
+bool isPositive(const Polynomials &polys, const CountSite &site, const Polynomial &p) {
   return !p.isZero() && llvm::all_of(p.terms(), [&](const Polynomial::Term &term) {
-    return term.second > 0 &&
-           llvm::all_of(term.first, [&](AtomId id) { return id == polys.numRanks(); });
+    return term.second > 0 && llvm::all_of(term.first, [&](AtomId id) {
+             return id == polys.numRanks() || llvm::is_contained(site.positive, id);
+           });
   });
 }
 
@@ -29,6 +31,8 @@ public:
   /// Takes the last digit from an equation `n * more + digit == target`, whose digit is an unknown
   /// of extent n.
   bool solveDigit();
+  /// Makes two equations of `n * more + x % n == target`.
+  bool splitRemainder();
   /// Writes an unknown whose quotient or remainder by some n an equation names as n * q + r.
   /// Quotients go first: they leave fewer values.
   bool splitUnknown(Polynomials::AtomKind kind);
@@ -117,11 +121,35 @@ bool Solver::solveDigit() {
         continue;
       const Polynomial number = equation.target - added;
       // Without a positive base there are no bodies.
-      if (!isPositive(polys_, base))
+      if (!isPositive(polys_, site_, base))
         site_.conditions.push_back(base - Polynomial(1));
       equation = {polys_.div(more - added, base), polys_.div(number, base)};
       unknown.solution = polys_.rem(number, base);
       replace(unknown.atom, *unknown.solution);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Solver::splitRemainder() {
+  for (size_t i = 0; i < site_.equations.size(); ++i) {
+    const Equation equation = site_.equations[i];
+    if (equation.below || isOpen(equation.target))
+      continue;
+    for (const auto &[monomial, coefficient] : equation.value.terms()) {
+      if (monomial.size() != 1 || coefficient != 1)
+        continue;
+      const Polynomial remainder = Polynomial::atom(monomial.front());
+      const Polynomials::Atom &atom = polys_.atom(monomial.front());
+      const Polynomial more = equation.value - remainder;
+      if (atom.kind != Polynomials::AtomKind::Rem || !isOpen(remainder) || more.isZero() ||
+          isOpen(atom.rhs) || !isPositive(polys_, site_, atom.rhs) ||
+          !polys_.rem(more, atom.rhs).isZero())
+        continue;
+      const Polynomial base = atom.rhs;
+      site_.equations[i] = {polys_.div(more, base), polys_.div(equation.target, base)};
+      site_.equations.push_back({remainder, polys_.rem(equation.target, base)});
       return true;
     }
   }
@@ -148,7 +176,7 @@ std::optional<Polynomial> Solver::divisorOf(const Polynomial &p, const Unknown &
 /// Whether n * q + r stands for the values of an unknown: n is positive, or there are no values.
 bool Solver::splitsBy(const Unknown &unknown, const Polynomial &divisor) {
   return !isOpen(divisor) && unknown.extent != divisor &&
-         (isPositive(polys_, divisor) || polys_.rem(unknown.extent, divisor).isZero());
+         (isPositive(polys_, site_, divisor) || polys_.rem(unknown.extent, divisor).isZero());
 }
 
 bool Solver::splitUnknown(Polynomials::AtomKind kind) {
@@ -185,7 +213,7 @@ bool Solver::boundQuotient() {
       const Polynomials::Atom &atom = polys_.atom(monomial.front());
       const Polynomial rest = equation.value - quotient;
       if (atom.kind != Polynomials::AtomKind::Div || !isOpen(quotient) || isOpen(rest) ||
-          !isPositive(polys_, atom.rhs))
+          !isPositive(polys_, site_, atom.rhs))
         continue;
       // rhs * number <= lhs < rhs * (number + 1)
       const Polynomial over = atom.lhs - atom.rhs * (equation.target - rest);
@@ -203,8 +231,8 @@ bool Solver::boundQuotient() {
 void solveSite(Polynomials &polys, CountSite &site) {
   Solver solver(polys, site);
   // Equations that name an unknown go first: they leave the others simple.
-  while (solver.solveOne(true) || solver.solveDigit() || solver.solveOne(false) ||
-         solver.splitUnknown(Polynomials::AtomKind::Div) ||
+  while (solver.solveOne(true) || solver.solveDigit() || solver.splitRemainder() ||
+         solver.solveOne(false) || solver.splitUnknown(Polynomials::AtomKind::Div) ||
          solver.splitUnknown(Polynomials::AtomKind::Rem) || solver.boundQuotient()) {
   }
 }
@@ -252,8 +280,8 @@ std::optional<CountInterval> intervalOf(Polynomials &polys, const CountSite &sit
     const Polynomial rest = inequality.replaced(unknown.atom, Polynomial());
     const Polynomial one = inequality.replaced(unknown.atom, Polynomial(1)) - rest;
     const Polynomial opposite = Polynomial() - one;
-    const bool grows = isPositive(polys, one);
-    if ((!grows && !isPositive(polys, opposite)) || mentions(rest) ||
+    const bool grows = isPositive(polys, site, one);
+    if ((!grows && !isPositive(polys, site, opposite)) || mentions(rest) ||
         inequality != rest + one * Polynomial::atom(unknown.atom))
       return std::nullopt;
     if (grows)

@@ -38,6 +38,8 @@ struct CountSite {
   /// At least zero in this site: comparisons around the notify, and how what its equations choose
   /// between came out.
   std::vector<ir::Polynomial> conditions;
+  /// Scalars that launches require to be more than zero.
+  llvm::SmallVector<ir::AtomId, 2> positive;
   /// What makes the solutions right.
   std::vector<ir::Polynomial> mustBeZero;
   ir::Polynomials::Environment environment;

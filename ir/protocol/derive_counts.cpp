@@ -15,6 +15,7 @@
 // must say
 //   `count:`, which is reported here.
 #include "frontend/base/diagnostics.h"
+#include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
 #include "ir/protocol/count_emitter.h"
 #include "ir/transform/pass.h"
@@ -38,6 +39,7 @@ public:
   [[nodiscard]] bool isLong() const { return emitter_.isLong(); }
 
 private:
+  void addPositive(const Value &required, CountSite &site);
   bool collect(Op &notify, CountSite &site);
   bool collectEnclosing(Op &notify, CountSite &site);
   bool collectTarget(Value *cells, CountSite &site);
@@ -216,11 +218,24 @@ bool CountDeriver::collectTarget(Value *cells, CountSite &site) {
   return true;
 }
 
+/// Notes the scalar of `L >= 1`.
+void CountDeriver::addPositive(const Value &required, CountSite &site) {
+  const Op *op = required.definingOp();
+  if (!op || !op->is(OpKind::Cmp) || op->get(attr::pred) != "ge" ||
+      constantOf(op->operand(1)).value_or(0) < 1)
+    return;
+  if (const auto atom = polys_.of(op->operand(0), site.environment).asAtom())
+    site.positive.push_back(*atom);
+}
+
 bool CountDeriver::collect(Op &notify, CountSite &site) {
   // The source rank is an unknown like the others; `rank` in the notifying body is it.
   AtomId source = polys_.fresh(Polynomial::atom(polys_.numRanks()));
   site.unknowns.push_back({.atom = source, .extent = Polynomial::atom(polys_.numRanks())});
   site.environment.rank = Polynomial::atom(source);
+  for (const Op &op : notify.enclosing(OpKind::Kernel)->body().ops())
+    if (op.is(OpKind::LaunchRequire))
+      addPositive(*op.operand(0), site);
   Value *cells = notify.is(OpKind::PutSignal) ? notify.operand(2) : notify.operand(0);
   return collectEnclosing(notify, site) && collectTarget(cells, site);
 }
