@@ -95,7 +95,17 @@ void Prover::proveTraps(Op &op) {
   };
   if (selectsRank) {
     const Polynomial rank = scene.polys.of(op.operand(1), at.environment);
-    if (!holds(rank) || !holds(var(scene.polys.numRanks()) - rank - Polynomial(1)))
+    const auto isBelow = [&](const Polynomial &number, const Polynomial &limit) {
+      return holds(number) && holds(limit - number - Polynomial(1));
+    };
+    // A numeral is a rank where its first digit is one: W is a multiple of that digit's stride.
+    const RankAxes &axes = scene.axesOf(kernel_);
+    const size_t last = axes.axes.size() - 1;
+    const std::optional<Polynomial> &places = axes.axes[last].extent;
+    const bool isRank =
+        isBelow(rank, var(scene.polys.numRanks())) ||
+        (last > 0 && places && isBelow(axes.digitOf(scene.polys, rank, last), *places));
+    if (!isRank)
       fail(&op, "that this is the number of a rank");
     const Op *object = ir::objectOf(op.operand(0));
     const bool isSymmetric = object && (object->is(OpKind::SignalParam) ||
