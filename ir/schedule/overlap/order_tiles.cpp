@@ -6,8 +6,9 @@
 //   along an axis of a mesh, goes outermost and is rotated about this rank, or about its place on
 //   that axis: consumers (a wait indexed by it) start with their own shard and follow the order of
 //   arrival; producers (a transfer to it) start with the most remote rank and end with their own.
-//   The innermost two dimensions around a dot, where both are blocks, are grouped so
-//   that the operands of neighbouring tiles stay in cache.
+//   Loops of a body that only send do the same along an axis. The innermost two dimensions around a
+//   dot, where both are blocks, are grouped so that the operands of neighbouring tiles stay in
+//   cache.
 // Why: a tile that starts before its data has come only occupies a program.
 // Leaves alone, each with a remark: `ordered` spaces; spaces whose dimensions show no such role;
 //   and spaces whose bodies may delay notifies that other bodies of theirs wait for. In the written
@@ -95,6 +96,38 @@ bool waitsForItself(Op &space) {
   return isHeldUp;
 }
 
+/// Whether a loop only sends, what no iteration of it has received, so that its iterations may go
+/// in any order: they carry nothing but tokens, which nothing in the loop comes after.
+bool onlySends(Op &loop) {
+  llvm::SmallPtrSet<const Op *, 4> read, written;
+  bool isIt = true;
+  walk(loop.body(), [&](Op &op) {
+    const bool isSend = op.is(OpKind::Put) || op.is(OpKind::PutSignal);
+    if (isSend)
+      isIt &= rankSelectionOf(op.operand(1)) != nullptr;
+    isIt &= isSend || op.isPure() || op.is(OpKind::Notify) || op.is(OpKind::Load) ||
+            op.is(OpKind::SigAt) || op.is(OpKind::SigSlice) || op.is(OpKind::ViewAt) ||
+            op.is(OpKind::Yield);
+    if (const Value *view = writtenView(op))
+      for (const Op *object : objectsOf(view))
+        written.insert(object);
+    for (const Value *view : readViews(op))
+      for (const Op *object : objectsOf(view))
+        read.insert(object);
+  });
+  for (Value *carried : loop.body().arguments().drop_front()) {
+    isIt &= carried->type().isToken();
+    for (const Use &use : carried->uses()) {
+      isIt &= use.user->is(OpKind::Yield) || use.user->is(OpKind::TokenJoin);
+      for (Value *joined : use.user->results())
+        isIt &= llvm::all_of(joined->uses(),
+                             [](const Use &next) { return next.user->is(OpKind::Yield); });
+    }
+  }
+  return isIt &&
+         llvm::none_of(read, [&](const Op *object) { return !object || written.contains(object); });
+}
+
 /// Orders the spaces of one kernel.
 class TileOrderer {
 public:
@@ -112,6 +145,8 @@ private:
   int64_t arrivalDirection(Op &wait);
   void orderSpace(Op &space);
   void setCenters(Op &space, llvm::ArrayRef<Polynomial> strides);
+  std::optional<Polynomial> strideOfSends(Op &loop);
+  void rotateLoops(Op &space);
 
   Op &kernel_;
   PassContext &context_;
@@ -286,6 +321,53 @@ void TileOrderer::orderSpace(Op &space) {
                                "` keeps its written order: no dimension stands for the ranks");
 }
 
+/// The stride of the axis whose ranks a loop sends to in turn.
+std::optional<Polynomial> TileOrderer::strideOfSends(Op &loop) {
+  Value *position = loop.body().argument(0);
+  std::optional<Polynomial> stride;
+  bool isOne = true;
+  walk(loop.body(), [&](Op &op) {
+    if (!op.is(OpKind::ViewAt) && !op.is(OpKind::SigAt))
+      return;
+    const bool isOnAxis = !op.operand(1)->argumentOf();
+    const auto found = isOnAxis ? strideOf(op.operand(1), position) : std::nullopt;
+    isOne &= found && (!stride || *stride == *found);
+    stride = found;
+  });
+  return isOne ? stride : std::nullopt;
+}
+
+/// Lets loops that send to the ranks along an axis begin with the place after this rank's own.
+void TileOrderer::rotateLoops(Op &space) {
+  llvm::SmallVector<Op *, 4> loops;
+  walk(space, [&](Op &op) {
+    if (op.is(OpKind::For) && constantOf(op.operand(0)) == 0 && constantOf(op.operand(2)) == 1 &&
+        onlySends(op))
+      loops.push_back(&op);
+  });
+  for (Op *loop : loops) {
+    const auto stride = strideOfSends(*loop);
+    if (!stride)
+      continue;
+    builder_.setLoc(loop->loc());
+    builder_.setInsertionPoint(loop);
+    Value *place = builder_.value(OpKind::Rank, {});
+    if (!(*stride == Polynomial(1)))
+      place =
+          builder_.div(place, polys_.emit(builder_, *stride, llvm::DenseMap<AtomId, Value *>()));
+    Value *first = builder_.add(place, builder_.constIndex(1));
+    Value *position = loop->body().argument(0);
+    builder_.setInsertionPointToStart(loop->body());
+    Value *sum = builder_.add(first, position);
+    Value *turned = builder_.value(OpKind::Rem, {sum, loop->operand(1)}, position->type());
+    position->replaceAllUsesWith(turned);
+    sum->definingOp()->setOperand(1, position);
+    environment_ = Polynomials::Environment();
+    context_.remark(*loop, "this loop sends to the places of its axis from the one after this "
+                           "rank's own on");
+  }
+}
+
 /// Places on an axis are quotients of the rank. Those of neighbours in number need no operand.
 void TileOrderer::setCenters(Op &space, llvm::ArrayRef<Polynomial> strides) {
   const Polynomial one(1);
@@ -318,6 +400,7 @@ bool TileOrderer::run() {
       continue;
     }
     orderSpace(op);
+    rotateLoops(op);
     changed = true;
   }
   return changed;
