@@ -34,8 +34,12 @@ class Kernel:
         self.type = draw.choice(("bf16", "bf16", "f16", "i8", "f32"))
         self.bk = draw.choice(BLOCKS.get(self.type, (32, 64)))
         self.products = draw.choice((1, 1, 2))
-        self.bm = draw.choice((64, 128))
-        self.bn = draw.choice((32, 64, 96) if self.products == 2 else (32, 64, 96, 128))
+        # Rows of instructions; or others, which are columns of the transposed product.
+        if self.products == 1 and draw.random() < 0.4:
+            self.bm, self.bn = draw.choice((16, 48, 80, 192)), draw.choice((64, 128))
+        else:
+            self.bm = draw.choice((64, 128))
+            self.bn = draw.choice((32, 64, 96) if self.products == 2 else (32, 64, 96, 128))
         self.is_across = self.type in ("bf16", "f16") and draw.random() < 0.3
         self.sizes = self.draw_sizes()
 

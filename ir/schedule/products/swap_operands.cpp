@@ -34,12 +34,20 @@ bool isTranspose(const Op &op) {
   return op.is(OpKind::Trans) && op.get(attr::perm) == llvm::ArrayRef<int64_t>({1, 0});
 }
 
-/// Whether an operand is a tile of memory, as it is or transposed.
-bool isLoaded(const Value &operand) {
+/// What makes an operand, before it is transposed.
+const Op *sourceOf(const Value &operand) {
   const Op *op = operand.definingOp();
-  if (op && isTranspose(*op))
-    op = op->operand(0)->definingOp();
-  return op && (op->is(OpKind::Load) || gathersRows(*op));
+  return op && isTranspose(*op) ? op->operand(0)->definingOp() : op;
+}
+
+/// Whether an operand is a tile of memory, as it is or transposed: a box, or rows that are picked.
+bool isBox(const Value &operand) {
+  const Op *op = sourceOf(operand);
+  return op && op->is(OpKind::Load);
+}
+bool isLoaded(const Value &operand) {
+  const Op *op = sourceOf(operand);
+  return isBox(operand) || (op && gathersRows(*op));
 }
 
 /// Whether an operand is computed in a loop, from what that loads.
@@ -67,13 +75,13 @@ bool areRowsOfGroups(int64_t rows, const TargetFacts &facts) {
   return rows % facts.groupRows == 0 && (blocks == 1 || blocks % 2 == 0);
 }
 
-/// Whether both operands are loaded, and the columns of the product are rows of an instruction, but
+/// Whether both operands are boxes of memory, and the columns of the product are rows of an instruction, but
 /// its rows are not. An instruction has more numbers of columns than of rows, so tiles can be as
 /// high as the matrix needs: one round of 124 tiles of 160x192 in place of two of 141 of 128x256.
 bool hasRowsOfNone(const Op &dot, const TargetFacts &facts) {
   const llvm::ArrayRef<int64_t> shape = dot.result()->type().shape();
-  return isLoaded(*dot.operand(0)) && isLoaded(*dot.operand(1)) &&
-         !areRowsOfGroups(shape[0], facts) && areRowsOfGroups(shape[1], facts);
+  return isBox(*dot.operand(0)) && isBox(*dot.operand(1)) && !areRowsOfGroups(shape[0], facts) &&
+         areRowsOfGroups(shape[1], facts);
 }
 
 /// The only product of a loop, where it is added to a tile of the loop and that is all there is to
