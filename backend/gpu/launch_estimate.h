@@ -2,11 +2,10 @@
 // How long launches of a kernel take on a GPU, before any code is generated.
 #pragma once
 
+#include "backend/runtime/kernel_abi.h"
 #include "backend/target.h"
 #include "ir/machine/target_facts.h"
 #include "ir/model/body_facts.h"
-
-struct dtile_device_space;
 
 namespace dtile::backend::gpu {
 

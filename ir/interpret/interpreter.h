@@ -81,7 +81,7 @@ void releaseZeros(void *memory, size_t bytes);
 class Machine {
 public:
   /// `module` must be verified and outlive the machine.
-  Machine(ir::Module &module, int ranks, Schedule schedule = {});
+  Machine(ir::Module &module, int ranks, const Schedule &schedule = {});
   ~Machine();
 
   /// Symmetric memory; gives the address on rank 0, or null when there is not enough. The same

@@ -19,7 +19,7 @@ constexpr size_t kStepsOfOneLanding = 4;
 
 } // namespace
 
-MachineState::MachineState(ir::Module &module, int ranks, Schedule schedule)
+MachineState::MachineState(ir::Module &module, int ranks, const Schedule &schedule)
     : module(module), numRanks(ranks), schedule(schedule),
       cache(module, schedule.controlOnly, schedule.terms != nullptr), random(schedule.seed) {
   DTILE_CHECK(ranks > 0, "a machine has at least one rank");
@@ -499,7 +499,7 @@ struct Machine::Impl : MachineState {
   using MachineState::MachineState;
 };
 
-Machine::Machine(ir::Module &module, int ranks, Schedule schedule)
+Machine::Machine(ir::Module &module, int ranks, const Schedule &schedule)
     : impl_(std::make_unique<Impl>(module, ranks, schedule)) {}
 Machine::~Machine() = default;
 

@@ -318,7 +318,7 @@ struct RankRun {
 
 /// What implements the machine's interface.
 struct MachineState {
-  MachineState(ir::Module &module, int ranks, Schedule schedule);
+  MachineState(ir::Module &module, int ranks, const Schedule &schedule);
   ~MachineState();
 
   ir::Module &module;

@@ -152,7 +152,7 @@ std::optional<Slot> Arithmetic::number(Value &value) {
 std::optional<Slot> Arithmetic::compute(Op &op) {
   switch (op.kind()) {
   case OpKind::Const: {
-    const ir::Attr value = op.get(ir::attr::value);
+    const ir::Attr &value = op.get(ir::attr::value);
     if (const bool *truth = std::get_if<bool>(&value))
       return integer(*truth);
     const int64_t *number = std::get_if<int64_t>(&value);

@@ -177,7 +177,7 @@ std::optional<Polynomial> TileOrderer::strideOf(Value *rank, Value *position) {
   if (!at || selected.hasFactor(polys_.rank()))
     return std::nullopt;
   const Polynomial rest = selected.replaced(*at, Polynomial());
-  const Polynomial stride = selected.replaced(*at, Polynomial(1)) - rest;
+  Polynomial stride = selected.replaced(*at, Polynomial(1)) - rest;
   const bool isLinear = rest + stride * Polynomial::atom(*at) == selected;
   if (!isLinear || polys_.mentions(rest, *at) || !isOfLaunch(stride))
     return std::nullopt;

@@ -40,11 +40,12 @@ const Op *sourceOf(const Value &operand) {
   return op && isTranspose(*op) ? op->operand(0)->definingOp() : op;
 }
 
-/// Whether an operand is a tile of memory, as it is or transposed: a box, or rows that are picked.
+/// Whether an operand is a box of memory, as it is or transposed.
 bool isBox(const Value &operand) {
   const Op *op = sourceOf(operand);
   return op && op->is(OpKind::Load);
 }
+/// The same, or rows of memory that are picked.
 bool isLoaded(const Value &operand) {
   const Op *op = sourceOf(operand);
   return isBox(operand) || (op && gathersRows(*op));
@@ -75,9 +76,9 @@ bool areRowsOfGroups(int64_t rows, const TargetFacts &facts) {
   return rows % facts.groupRows == 0 && (blocks == 1 || blocks % 2 == 0);
 }
 
-/// Whether both operands are boxes of memory, and the columns of the product are rows of an instruction, but
-/// its rows are not. An instruction has more numbers of columns than of rows, so tiles can be as
-/// high as the matrix needs: one round of 124 tiles of 160x192 in place of two of 141 of 128x256.
+/// Whether both operands are boxes of memory, and the columns of the product are rows of an
+/// instruction, but its rows are not. An instruction has more numbers of columns than of rows, so
+/// tiles can be as high as the matrix needs: 308 rows are two tiles of 160, not three of 128.
 bool hasRowsOfNone(const Op &dot, const TargetFacts &facts) {
   const llvm::ArrayRef<int64_t> shape = dot.result()->type().shape();
   return isBox(*dot.operand(0)) && isBox(*dot.operand(1)) && !areRowsOfGroups(shape[0], facts) &&

@@ -591,7 +591,7 @@ TEST(HostFailure, RanksThatDoNotExistAreRefused) {
                          "    %t = put %y, %there : token\n    await %t\n    yield\n  }\n"));
   std::vector<Tensor> tensors{symmetric(zeros(DType::F32, {40}, 2))};
   const std::string message = runCompiled(*program.module, 2, tensors);
-  EXPECT_NE(message.find("2"), std::string::npos) << message;
+  EXPECT_NE(message.find('2'), std::string::npos) << message;
   EXPECT_NE(message.find("rank"), std::string::npos) << message;
 }
 

@@ -92,8 +92,9 @@ public:
     return mapped == MAP_FAILED ? Status{DTILE_OUT_OF_MEMORY, "no mapping"} : Status();
   }
   void unmapForeign(DeviceAddress at, int64_t bytes) override {
-    mmap(reinterpret_cast<void *>(at), size_t(bytes), PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    [[maybe_unused]] void *rest =
+        mmap(reinterpret_cast<void *>(at), size_t(bytes), PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   }
 
   Status allocatePinned(int64_t bytes, PinnedMemory *out) override {
