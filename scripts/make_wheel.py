@@ -37,7 +37,10 @@ TIME = (1980, 1, 1, 0, 0, 0)
 VARIANTS = 4
 # Programs that are built ahead of time for some element types only, to keep the wheel small; those
 # for others are built where they are used.
-SOME_TYPES = {"row_scaled_overlaps/row_scaled_overlaps": ("bf16",)}
+SOME_TYPES = {"row_scaled_overlaps/row_scaled_overlaps": ("bf16",),
+              "ag_gemm/any_rows": ("bf16", "f16"),
+              "gemm_rs/gemm_rs": ("bf16", "f16"),
+              "gemm_ar/gemm_ar": ("bf16", "f16")}
 MOST_BYTES = 60_000_000
 
 
@@ -120,6 +123,9 @@ def build_kernels(options, folder, room):
             run([options.dtilec, "build", os.path.join(ROOT, "examples", program + ".dtile"),
                  "--target", ",".join(targets), "--arch", ",".join(architectures),
                  "--const", f"T={dtype}", "--variants", str(VARIANTS),
+                 # Machine code beside PTX would double the kernels; the driver makes it of PTX at
+                 # the first load, and keeps it.
+                 "--no-assemble",
                  "--file-prefix-map", f"{os.path.abspath(ROOT)}/=", "-o", built + ".o"])
             run([*compiler, "-shared", "-Wl,-s", "-o", built, built + ".o"])
             check_everywhere(built)
