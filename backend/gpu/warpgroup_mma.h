@@ -23,6 +23,8 @@ struct SharedOperand {
   /// only. Then the bytes of a box count.
   bool isMnMajor = false;
   unsigned boxBytes = 0;
+  /// The instruction takes every so many groups of 8 rows. Of K-major operands.
+  unsigned every = 1;
 };
 
 /// Shape of one wgmma: 64 rows by `columns` columns. Where `a` is in registers only its type

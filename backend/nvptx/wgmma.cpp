@@ -88,9 +88,10 @@ public:
 
   Value *descriptor(Builder &b, const SharedOperand &operand, Value *address) const override {
     // In units of 16 bytes: bits 0-13 the address, 16-29 from one box to the next (of operands that
-    // lie across; else unused), 32-45 from 8 rows of a box to the next 8. 62-63 are the swizzle.
+    // lie across; else unused), 32-45 from 8 rows of a box to the next 8 that it takes. 62-63 are
+    // the swizzle.
     const uint64_t mode = operand.swizzle == 128 ? 1 : operand.swizzle == 64 ? 2 : 3;
-    const uint64_t eightRows = uint64_t(operand.swizzle) * 8 / 16;
+    const uint64_t eightRows = uint64_t(operand.swizzle) * 8 / 16 * operand.every;
     const uint64_t box = operand.isMnMajor ? operand.boxBytes / 16 : 1;
     Value *words = b.CreateAnd(b.CreateLShr(address, 4), 0x3FFF);
     return b.CreateOr(b.CreateZExt(words, b.getInt64Ty()),

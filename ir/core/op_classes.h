@@ -80,6 +80,11 @@ inline constexpr unsigned kLeastPositionBytes = 4;
   return any;
 }
 
+/// How many warpgroups share the columns of a product; 1 where they share its rows, or none do.
+[[nodiscard]] inline int64_t columnSharers(const Op &dot) {
+  return dot.get(attr::by_columns) ? dot.get(attr::warpgroups) : 1;
+}
+
 /// Whether a tile is nothing but a factor of products in tf32, as it is or transposed.
 [[nodiscard]] inline bool isOnlyTf32Factor(const Value &tile) {
   const auto isFactor = [](const Use &use) {

@@ -30,7 +30,9 @@ bool isMatrixProduct(const Op &dot) {
 }
 
 /// Columns of the sum that one warpgroup or program computes.
-double columnsOf(const Op &dot) { return double(dot.result()->type().shape().back()); }
+double columnsOf(const Op &dot) {
+  return double(dot.result()->type().shape().back() / ir::columnSharers(dot));
+}
 
 /// Rows (0) or columns (1) of a tile in the part of its first thread, which has most of them: the
 /// parts of other warps may be past the end of a tile whose size is no power of two.

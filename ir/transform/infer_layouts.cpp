@@ -407,11 +407,12 @@ llvm::SmallVector<int, 4> LayoutInference::warpsOf(Op &dot, const MatrixProduct 
   // Where there are rows for one warp only, the others had nothing to do.
   onlyRows &= groups != 0 || each[0] >= 2 * atoms[0];
   llvm::SmallVector<int, 4> dims;
+  const int64_t ofGroup = dot.get(attr::by_columns) ? facts_->groupThreads / lanes_ : 0;
   for (int64_t have = 1; have < threads_ / lanes_; have *= 2) {
     auto hasRoom = [&](int dim) { return each[dim] >= 2 * atoms[dim]; };
     int dim = each[0] >= each[1] ? 0 : 1;
     if (onlyRows)
-      dim = 0;
+      dim = have == ofGroup ? 1 : 0;
     else if (!hasRoom(dim))
       dim = 1 - dim;
     dims.push_back(hasRoom(dim) ? dim : -1);

@@ -17,6 +17,21 @@ TileInfo::TileInfo(const Layout &layout, llvm::ArrayRef<int64_t> shape)
     slots[index] = int32_t(slot);
 }
 
+TileInfo TileInfo::ofRows(int64_t first, int64_t end, llvm::SmallVectorImpl<unsigned> &its) const {
+  TileInfo part = *this;
+  part.indices.clear();
+  part.slots.assign(layout.registers(), -1);
+  for (unsigned slot = 0; slot < size(); ++slot) {
+    const int64_t row = at(slot)[0];
+    if (row < first || row >= end)
+      continue;
+    part.slots[indices[slot]] = int32_t(part.indices.size());
+    part.indices.push_back(indices[slot]);
+    its.push_back(slot);
+  }
+  return part;
+}
+
 bool TileInfo::isCopy(unsigned slot) const {
   for (auto [bit, way] : llvm::enumerate(layout.bits(LayoutBits::Register)))
     if (way == Layout::Position{} && (indices[slot] >> bit & 1) != 0)

@@ -20,6 +20,10 @@ struct TileInfo {
   llvm::SmallVector<int32_t, 16> slots;
 
   [[nodiscard]] unsigned size() const { return indices.size(); }
+  /// Of the registers whose rows, in all threads, are `first` to `end` - 1 (dimension 0); `slots`
+  /// becomes where they stand in this one's order.
+  [[nodiscard]] TileInfo ofRows(int64_t first, int64_t end,
+                                llvm::SmallVectorImpl<unsigned> &slots) const;
   /// The position of a slot in thread 0.
   [[nodiscard]] ir::Layout::Position at(unsigned slot) const { return layout.at(indices[slot]); }
   /// It holds what a register with a lower number does.

@@ -130,7 +130,8 @@ void EpilogueWarp::store(Op &op) {
     when(b.CreateAnd(isRight, to.isShifted), "shifted", [&] { storeShifted(to); });
     Value *isOther = b.CreateNot(b.CreateOr(to.isRows, to.isShifted));
     when(b.CreateAnd(isRight, isOther), "elements", [&] { storeElements(to); });
-    bulk_.arrive(b, output_.barrier(output.drained, b.CreateTrunc(part, b.getInt32Ty())));
+    Value *turn = output.isInTurns ? b.CreateTrunc(part, b.getInt32Ty()) : b.getInt32(0);
+    bulk_.arrive(b, output_.barrier(output.drained, turn));
   });
 }
 

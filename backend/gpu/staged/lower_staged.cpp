@@ -21,9 +21,10 @@
 //   warpgroups:   wait drained · write the tile · arrive at stored
 //   epilogue:     wait stored · store rows to memory · arrive at drained · await them · notify
 //
-// Where the space has `epilogue_parts` (pass split-epilogue), shared memory holds the rows of one
-// warpgroup. Each writes its rows once those of the warpgroup before it have been read; the first
-// waits for the last one's of the tile before.
+// Where the space has `epilogue_parts` (pass split-epilogue), shared memory holds a part of the
+// tile's rows. If a part has the rows of one warpgroup, each writes its rows once those of the
+// warpgroup before it have been read; the first waits for the last one's of the tile before. Else
+// all warpgroups write each part, once the part before has been read.
 //
 // The epilogue warp also prefetches tiles that the body loads after its products (pass prefetch-
 // epilogue), to where the output tile will be:
@@ -187,6 +188,9 @@ void StagedSpace::makeSlots(Ring &ring) {
   const TileInfo &stored = info(store.operand(0)->type());
   output.tile = sharedTile(store.operand(0)->type().dtype(), {&stored}, 1, /*padded=*/true);
   output.tile.bytes /= output.parts;
+  // The last bit of a warp's number is its group's.
+  const auto warps = stored.layout.bits(ir::LayoutBits::Warp);
+  output.isInTurns = output.parts > 1 && !warps.empty() && warps.back()[0] == output.partRows;
   output.tile.base = gpu_.shared(b, output.tile.bytes, ir::kSharedWordBytes);
 }
 
@@ -240,7 +244,8 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
     if (range.parts)
       ops.initBarrier(b, ring.ready, range.parts);
     if (ring.output) {
-      ops.initBarrier(b, ring.output->stored, threads_ / unsigned(ring.output->parts));
+      ops.initBarrier(b, ring.output->stored,
+                      ring.output->isInTurns ? threads_ / unsigned(ring.output->parts) : threads_);
       ops.initBarrier(b, ring.output->taken, threads_);
       for (int64_t part = 0; part < ring.output->parts; ++part)
         ops.initBarrier(b, b.CreateAdd(ring.output->drained, b.getInt32(ir::kMbarrierBytes * part)),

@@ -55,7 +55,7 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
   place_.begin(0);
   body_.begin(0);
   // The first group's first part finds nothing in its way: the phase before counts as over.
-  if (ring_.output && ring_.output->parts > 1)
+  if (ring_.output && ring_.output->isInTurns)
     output_.beginAt(b.CreateZExt(b.CreateIsNull(group_), b.getInt32Ty()));
   else
     output_.begin(1);
@@ -236,7 +236,7 @@ Value *MmaWarpgroups::previousSlot() {
 void MmaWarpgroups::awaitOutputRead() {
   const OutputTile &output = *ring_.output;
   Value *before = b.getInt32(0);
-  if (output.parts > 1)
+  if (output.isInTurns)
     before = b.CreateSelect(b.CreateIsNull(group_), b.getInt32(uint32_t(output.parts - 1)),
                             b.CreateSub(group_, b.getInt32(1)));
   waitPhase(output_.barrier(output.drained, before), output_.phase());
@@ -250,17 +250,38 @@ void MmaWarpgroups::stageOutput(Op &store) {
   // Other threads may still be reading what was brought there.
   if (!output.brought.empty())
     sync();
-  ir::Value *tile = store.operand(0);
-  SharedTile own = output.tile;
-  if (output.parts > 1) {
-    // Where the tile would begin, if there were room for all of it.
-    const int64_t bytes = output.partRows * own.strides[0];
-    Value *skipped = b.CreateNeg(b.CreateMul(group_, b.getInt32(uint32_t(bytes))));
-    own.base = b.CreateGEP(b.getInt8Ty(), own.base, skipped);
+  const llvm::ArrayRef<Value *> elements = registers(store.operand(0));
+  const TileInfo &tile = info(store.operand(0)->type());
+  if (output.parts == 1)
+    return writeOutput(b.getInt32(0), tile, elements);
+  if (output.isInTurns)
+    return writeOutput(group_, tile, elements);
+  for (int64_t part = 0; part < output.parts; ++part) {
+    if (part > 0)
+      awaitOutputRead();
+    const int64_t first = part * output.partRows;
+    llvm::SmallVector<unsigned, 64> slots;
+    const TileInfo rows = tile.ofRows(first, first + output.partRows, slots);
+    Registers own;
+    for (const unsigned slot : slots)
+      own.push_back(elements[slot]);
+    writeOutput(b.getInt32(uint32_t(part)), rows, own);
   }
+}
+
+/// Writes a part of the output tile, its number an i32, and says so.
+void MmaWarpgroups::writeOutput(Value *part, const TileInfo &rows,
+                                llvm::ArrayRef<Value *> elements) {
+  const OutputTile &output = *ring_.output;
+  // Where the tile would begin, if there were room for all of it.
+  SharedTile whole = output.tile;
+  const int64_t bytes = output.partRows * whole.strides[0];
+  Value *skipped = b.CreateNeg(b.CreateMul(part, b.getInt32(uint32_t(bytes))));
+  if (output.parts > 1)
+    whole.base = b.CreateGEP(b.getInt8Ty(), whole.base, skipped);
   llvm::BasicBlock &here = *b.GetInsertBlock();
   llvm::Instruction *last = here.empty() ? nullptr : &here.back();
-  writeShared(own, info(tile->type()), registers(tile));
+  writeShared(whole, rows, elements);
   sinkToStores(here, last);
   bulk_.sharedProxyFence(b);
   bulk_.arrive(b, output.stored);
@@ -357,8 +378,9 @@ struct SharedFactor {
     const int64_t at = depth * int64_t(dtypeBytes(tile.dtype));
     return at / tile.swizzle * tile.boxBytes() + at % tile.swizzle;
   }
-  [[nodiscard]] SharedOperand shared() const {
-    return {tile.dtype, unsigned(tile.swizzle), isMnMajor, unsigned(tile.boxBytes())};
+  [[nodiscard]] SharedOperand shared(int64_t every = 1) const {
+    return {tile.dtype, unsigned(tile.swizzle), isMnMajor, unsigned(tile.boxBytes()),
+            unsigned(every)};
   }
 };
 
@@ -381,7 +403,7 @@ struct MmaWarpgroups::Product {
   std::optional<SharedFactor> a;
   SharedFactor right;
   GroupDot shape;
-  /// i32: the group's first row of `a`, and all of `right`.
+  /// i32: the group's first row of `a`, and its first of `right`.
   Value *aStart = nullptr, *rightStart = nullptr;
   /// Of `a`, from a block of the group's to its next.
   int64_t blockBytes = 0;
@@ -411,23 +433,31 @@ MmaWarpgroups::Product MmaWarpgroups::productOf(Op &dot) {
   const bool isStaged = loadOf(dot.operand(0)) != nullptr;
   const bool isShared = isStaged || kept != ring_.kept.end();
   const ir::Type left = dot.operand(0)->type();
-  const int64_t groups = dot.get(ir::attr::warpgroups);
+  // Of those that share the rows, and of those that share the columns.
+  const int64_t sharers = ir::columnSharers(dot);
+  const int64_t groups = dot.get(ir::attr::warpgroups) / sharers;
   Product product{.a = std::nullopt, .right = factor(1), .shape = {}};
   if (isStaged)
     product.a = factor(0);
   else if (isShared)
     product.a = {kept->second, /*isMnMajor=*/false};
   product.shape.a = isShared ? product.a->shared() : SharedOperand{left.dtype(), 0};
-  product.shape.b = product.right.shared();
+  product.shape.b = product.right.shared(sharers);
   product.shape.accumulator = dot.result()->type().dtype();
-  product.shape.columns = unsigned(product.right.rows());
+  product.shape.columns = unsigned(product.right.rows() / sharers);
   product.blocks = unsigned(left.shape()[0] / kRows / groups);
   product.depth = left.shape()[1];
   product.step = TargetFacts::kGroupDepthBytes / int64_t(dtypeBytes(left.dtype()));
   DTILE_CHECK(!isShared || mma_.hasDot(product.shape), "stage-loads knows what groups multiply");
 
   Value *slot = place_.slot();
+  // Each block of 8 columns is the next group's, as the sums' layout has it.
   product.rightStart = address(slot, staged(1).offset);
+  if (sharers > 1)
+    product.rightStart =
+        b.CreateAdd(product.rightStart,
+                    b.CreateMul(b.CreateAnd(group_, b.getInt32(uint32_t(sharers - 1))),
+                                b.getInt32(uint32_t(product.right.rowOffset(ir::kSwizzleRows)))));
   if (!isShared) {
     product.fragments = fragments(dot.operand(0), groups);
     return product;
@@ -631,8 +661,9 @@ void MmaWarpgroups::endIteration() {
 void MmaWarpgroups::addDots(const Product &product, unsigned block, int64_t column, int64_t first,
                             int64_t end, bool adds, llvm::MutableArrayRef<llvm::Value *> sums,
                             bool fencesEach) {
+  const int64_t row = column * product.shape.b.every;
   Value *rightStart =
-      b.CreateAdd(product.rightStart, b.getInt32(uint32_t(product.right.rowOffset(column))));
+      b.CreateAdd(product.rightStart, b.getInt32(uint32_t(product.right.rowOffset(row))));
   Value *right = mma_.descriptor(b, product.shape.b, rightStart);
   Value *a = nullptr;
   if (product.a)

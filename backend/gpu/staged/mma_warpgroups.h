@@ -88,6 +88,7 @@ private:
   void awaitOutputRead();
   /// Hands a tile over to the warp that stores.
   void stageOutput(ir::Op &store);
+  void writeOutput(llvm::Value *part, const TileInfo &rows, llvm::ArrayRef<llvm::Value *> elements);
   /// Reads a tile that the warp that stores has brought.
   void readPrefetched(ir::Op &load);
   void releasePrefetched();

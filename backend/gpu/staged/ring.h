@@ -105,12 +105,14 @@ struct OutputTile {
   /// Loads of tiles that come where it will stand.
   llvm::SmallVector<ir::Op *, 2> brought;
   SharedTile tile;
-  /// It is handed over in so many parts, one after the other, each of `partRows` rows: the
-  /// warpgroups' own. `tile` has room for one.
+  /// It is handed over in so many parts, one after the other, each of `partRows` rows. `tile` has
+  /// room for one.
   int64_t parts = 1, partRows = 0;
+  /// A part has the rows of one warpgroup; else all of them write each part.
+  bool isInTurns = false;
   /// i32: the barriers where the warpgroups have written a part, where it has been read (one
-  /// barrier a part, 8 bytes apart), and where who stores has ended; where a tile has been brought,
-  /// and where the warpgroups have taken it.
+  /// barrier for each that takes turns, 8 bytes apart, else one), and where who stores has ended;
+  /// where a tile has been brought, and where the warpgroups have taken it.
   llvm::Value *stored = nullptr, *drained = nullptr, *ended = nullptr;
   llvm::Value *arrived = nullptr, *taken = nullptr;
 };

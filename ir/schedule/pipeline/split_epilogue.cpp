@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// split-epilogue: lets the warpgroups hand over their rows of a sum one after the other.
+// split-epilogue: lets the warpgroups hand over the rows of an output tile in parts.
 //
 // Expects: spaces whose store is deferred (specialize-stores) and whose loads after products have
 // been
 //   considered (prefetch-epilogue), before infer-layouts.
-// Produces: attribute `parts` on spaces with few stages, where the memory that this saves is room
-//   for more, and that many `stages` on their loops. Shared memory then holds the rows of one
-//   group; the next group waits until they have left.
-// Why: while a group waits, or writes, the others multiply on, one stage more ahead. The wait comes
-//   once: from then on the groups end their sums at different times.
-// Leaves alone: bodies that do more than multiply and store the sum: the groups would meet there,
-//   while one waits for what the other stores; sums whose groups have several blocks of rows; and
-//   stores to peers.
+// Produces: attribute `epilogue_parts` on spaces with few stages, where the memory that this saves
+//   is room for more, and that many `stages` on their loops. Shared memory then holds one part; the
+//   next is written when it has left. Either
+//   - groups take turns: a part has the rows of one group. While it waits, or writes, the others
+//     multiply on, one stage more ahead. The wait comes once: from then on the groups end their
+//     sums at different times; or
+//   - all groups write each part: tiles of more rows, or transposed ones. They wait for all parts
+//     but the last, which pays where the loop would have two stages otherwise.
+// Leaves alone: bodies that do more than multiply and store the sum: groups that take turns would
+//   meet there, while one waits for what the other stores; and stores to peers.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/row_gathers.h"
 #include "ir/analysis/shared_memory_plan.h"
@@ -24,13 +26,17 @@ using namespace dtile::ir;
 
 /// Stages of which more pay little: one is multiplied, one is about to be left, and two come.
 constexpr int64_t kEnoughStages = 4;
+/// Of a transposed sum, a warpgroup has whole blocks of so many rows: its instruction's columns,
+/// with those of the other group where two share them.
+constexpr int64_t kTransposedRows = 16;
 
 /// What a body is, where groups may be at different places of it: one staged loop, and around it
 /// nothing at which they meet or for which they need shared memory.
 struct SimpleBody {
   Op *loop = nullptr;
-  /// The store of the loop's sum, or of that in another type.
+  /// The store of the loop's sum, or of that in another type, or transposed.
   Op *store = nullptr;
+  bool isTransposed = false;
 
   explicit SimpleBody(Op &space);
   [[nodiscard]] bool isValid() const { return isSimple_ && loop && store; }
@@ -42,7 +48,7 @@ private:
 
 bool SimpleBody::isSum(const Value *tile) const {
   const Op *op = tile->definingOp();
-  if (op && op->is(OpKind::Cast))
+  while (op && (op->is(OpKind::Cast) || op->is(OpKind::Trans)))
     op = op->operand(0)->definingOp();
   return op && op == loop;
 }
@@ -74,8 +80,9 @@ SimpleBody::SimpleBody(Op &space) {
       // Before the loop the groups may meet.
       isSimple_ &= loop == nullptr;
     } else if (isTile) {
-      isSimple_ &= op.is(OpKind::Splat) || (op.is(OpKind::Cast) && isSum(op.result())) ||
-                   isForRows(op, LoadPath::Rows);
+      const bool isSumAgain = (op.is(OpKind::Cast) || op.is(OpKind::Trans)) && isSum(op.result());
+      isTransposed ^= op.is(OpKind::Trans);
+      isSimple_ &= op.is(OpKind::Splat) || isSumAgain || isForRows(op, LoadPath::Rows);
     } else {
       // Before the loop a check may fail: all are told, and leave.
       const bool mayTrap = !loop && op.info().effects == Trap;
@@ -93,25 +100,52 @@ SimpleBody::SimpleBody(Op &space) {
   }
 }
 
+/// Rows of a tile of which each warpgroup has as many elements as the others.
+int64_t sharedRows(const SimpleBody &body, int64_t groups, const TargetFacts &facts) {
+  if (body.isTransposed)
+    return kTransposedRows;
+  const bool byColumns =
+      llvm::any_of(body.loop->body().ops(), [](const Op &op) { return op.get(attr::by_columns); });
+  return facts.groupRows * (byColumns ? 1 : groups);
+}
+
+/// The fewest parts that leave room for the most stages, up to enough of them; 0 where parts give
+/// no more than `stages`.
+int64_t partsFor(Op &space, const SimpleBody &body, int64_t groups, const TargetFacts &facts,
+                 int64_t &stages) {
+  const int64_t rows = body.store->operand(0)->type().shape()[0];
+  const bool inTurns = !body.isTransposed && rows == groups * facts.groupRows;
+  const int64_t least = inTurns ? facts.groupRows : sharedRows(body, groups, facts);
+  int64_t found = 0;
+  for (int64_t parts = 2; parts * least <= rows; ++parts) {
+    if (rows % (parts * least) != 0)
+      continue;
+    const int64_t fit = StagedPlan(space, controlBegin(space), parts).stagesIn(sharedRoom(facts));
+    if (std::min(fit, kEnoughStages) <= stages)
+      continue;
+    stages = std::min(fit, kEnoughStages);
+    found = parts;
+  }
+  return found;
+}
+
 bool partOutput(Op &space, const TargetFacts &facts, PassContext &context) {
   const SimpleBody body(space);
   // What goes to peers leaves slowly.
   if (!body.isValid() || body.store->operand(1)->type().isRemote())
     return false;
   const int64_t groups = space.get(attr::warpgroups);
-  const Type tile = body.store->operand(0)->type();
-  if (groups < 2 || tile.rank() != 2 || tile.shape()[0] != groups * facts.groupRows)
+  if (groups < 2 || body.store->operand(0)->type().rank() != 2)
     return false;
-  const StagedPlan plan(space, controlBegin(space), groups);
-  const int64_t fit = plan.stagesIn(sharedRoom(facts));
-  const int64_t stages = std::min(fit, kEnoughStages);
-  if (stages <= body.loop->get(attr::stages))
+  int64_t stages = body.loop->get(attr::stages);
+  const int64_t parts = partsFor(space, body, groups, facts, stages);
+  if (parts == 0)
     return false;
-  space.set(attr::epilogue_parts, groups);
+  space.set(attr::epilogue_parts, parts);
   body.loop->set(attr::stages, stages);
-  context.remark(*body.store,
-                 "groups hand over their rows one after the other, which leaves room for " +
-                     llvm::Twine(stages) + " stages");
+  context.remark(*body.store, "groups hand over their rows in " + llvm::Twine(parts) +
+                                  " parts, which leaves room for " + llvm::Twine(stages) +
+                                  " stages");
   return true;
 }
 
@@ -119,7 +153,7 @@ bool partOutput(Op &space, const TargetFacts &facts, PassContext &context) {
 
 bool splitEpilogue(Module &module, PassContext &context) {
   bool changed = false;
-  if (!context.facts)
+  if (!context.facts || context.facts->groupRows == 0)
     return changed;
   for (Op &kernel : module.body().ops()) {
     if (!kernel.is(OpKind::Kernel))

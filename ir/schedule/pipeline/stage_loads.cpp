@@ -135,6 +135,7 @@ private:
   [[nodiscard]] static bool findStarts(Candidate &candidate);
   [[nodiscard]] bool canBeScalarLoad(const Candidate &candidate, Op &load);
   [[nodiscard]] int64_t groupsOf(const Candidate &candidate) const;
+  [[nodiscard]] bool sharesColumns(const Candidate &candidate) const;
   [[nodiscard]] int64_t registersToSend() const;
   [[nodiscard]] static int64_t outputBytes(const Candidate &candidate);
   [[nodiscard]] bool isResident(const Candidate &candidate, const StagedDot &staged) const;
@@ -510,13 +511,25 @@ int64_t LoadStager::registersToSend() const {
   return sends ? kToSend : 0;
 }
 
-/// How many groups share the rows; 0 where that is not a whole number of blocks each, or threads
-/// had not the registers.
+/// Whether two groups share the columns, as they cannot share three blocks of rows. The second
+/// operand is K-major then: each group multiplies every second block of 8 of its rows.
+bool LoadStager::sharesColumns(const Candidate &candidate) const {
+  const int64_t blocks = candidate.dots.front().rows(0) / facts_.groupRows;
+  return blocks > 1 && blocks % 2 != 0 && !candidate.isAwaited &&
+         llvm::all_of(candidate.dots, [&](const StagedDot &staged) {
+           const int64_t columns = isInteger(staged.dot->operand(0)->type().dtype()) ? 16 : 8;
+           return staged.rows(1) % (2 * columns) == 0 &&
+                  (!staged.isMnMajor[1] || staged.isTransposed(1, *productOf(*staged.dot)));
+         });
+}
+
+/// How many groups share the rows, or the columns; 0 where that is not a whole number of blocks
+/// each, or threads had not the registers.
 int64_t LoadStager::groupsOf(const Candidate &candidate) const {
   const int64_t rows = candidate.dots.front().rows(0);
   const int64_t blocks = rows / facts_.groupRows;
   const int64_t groups = std::min<int64_t>(blocks, 2);
-  if (groups == 0 || blocks % groups != 0)
+  if (groups == 0 || (blocks % groups != 0 && !sharesColumns(candidate)))
     return 0;
   // Each thread keeps its share of the sums in registers, and needs some for itself.
   int64_t registers = 0;
@@ -736,6 +749,8 @@ bool LoadStager::run() {
     candidate.loop->set(attr::stages, stages);
     for (const StagedDot &staged : candidate.dots) {
       staged.dot->set(attr::warpgroups, groups);
+      if (sharesColumns(candidate))
+        staged.dot->set(attr::by_columns, true);
       for (const unsigned i : {0u, 1u})
         if (staged.isTransposed(i, *productOf(*staged.dot)))
           staged.loads[i]->set(attr::transposed, true);

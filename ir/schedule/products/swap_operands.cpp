@@ -70,19 +70,26 @@ bool isMnMajorSecond(const Op &dot, const TargetFacts &facts) {
          !product->takesMnMajor && shape[1] % (2 * facts.groupRows) == 0;
 }
 
-/// Whether one warpgroup or two have an instruction for tiles of so many rows.
-bool areRowsOfGroups(int64_t rows, const TargetFacts &facts) {
+/// How warpgroups share so many rows: 2 where one has them all or two have as many blocks each, 1
+/// where two have to share the columns instead (which gives instructions of fewer columns), 0 where
+/// there is no instruction.
+int fitOfRows(int64_t rows, bool canShareColumns, const TargetFacts &facts) {
   const int64_t blocks = rows / facts.groupRows;
-  return rows % facts.groupRows == 0 && (blocks == 1 || blocks % 2 == 0);
+  if (rows % facts.groupRows != 0)
+    return 0;
+  return blocks == 1 || blocks % 2 == 0 ? 2 : int(canShareColumns);
 }
 
-/// Whether both operands are boxes of memory, and the columns of the product are rows of an
-/// instruction, but its rows are not. An instruction has more numbers of columns than of rows, so
+/// Whether both operands are boxes of memory, and the columns of the product are better rows of an
+/// instruction than its rows are. An instruction has more numbers of columns than of rows, so
 /// tiles can be as high as the matrix needs: 308 rows are two tiles of 160, not three of 128.
 bool hasRowsOfNone(const Op &dot, const TargetFacts &facts) {
   const llvm::ArrayRef<int64_t> shape = dot.result()->type().shape();
-  return isBox(*dot.operand(0)) && isBox(*dot.operand(1)) && !areRowsOfGroups(shape[0], facts) &&
-         areRowsOfGroups(shape[1], facts);
+  const Value &a = *dot.operand(0), &b = *dot.operand(1);
+  // Columns are shared where the operand that has them is K-major.
+  return isBox(a) && isBox(b) &&
+         fitOfRows(shape[0], isTranspose(*b.definingOp()), facts) <
+             fitOfRows(shape[1], !isTranspose(*a.definingOp()), facts);
 }
 
 /// The only product of a loop, where it is added to a tile of the loop and that is all there is to
