@@ -45,6 +45,16 @@ double wholeRounds(int64_t bodies, int64_t programs) {
   return double(rounds);
 }
 
+/// Programs for bodies of which there are fewer than programs that run at once: one each, or where
+/// dividing them pays, as many as their parts take.
+int64_t programsOf(int64_t bodies, int64_t resident, double more) {
+  constexpr int64_t kMostParts = 4;
+  if (bodies >= resident)
+    return resident;
+  const int64_t divided = std::min(resident, kMostParts * bodies);
+  return dtile_divides(bodies, divided, more) ? divided : bodies;
+}
+
 /// Programs of a space as far as they are known, and what it can use.
 struct Share {
   int64_t least = 0;
@@ -125,7 +135,7 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
     : count_(count), spaces_(spaces), bodies_(bodies), resident_(resident) {
   bool hasBodies = false;
   int64_t computing = 0;
-  int32_t mover = -1;
+  int32_t mover = -1, free = -1, manyFree = 0;
   for (int32_t s = 0; s < count; ++s) {
     busy_[s] = double(std::max<int64_t>(weights[s], 1));
     weight_[s] = busy_[s] + double(std::max<int64_t>(latencies[s], 0));
@@ -147,6 +157,8 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
     needed_ += share.least;
     if (isFixed(s))
       continue;
+    free = s;
+    ++manyFree;
     if (isMoving(s)) {
       mostMovers_ = std::max(mostMovers_, mostOf(s));
       mover = s;
@@ -154,6 +166,10 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
       hasComputation_ = true;
     }
   }
+  // Nobody else has a use for the programs that its bodies leave.
+  if (manyFree == 1 && !isMoving(free))
+    fixed_[free].most =
+        programsOf(bodies[free], resident - (needed_ - fixed_[free].least), costOfDivision(free));
 }
 
 int64_t Sharing::mostOf(int32_t s) const {
@@ -514,14 +530,14 @@ void dtile_add_unshared(dtile_device_space *space, int64_t weight, int64_t share
 }
 
 int32_t dtile_divides(int64_t bodies, int64_t programs, double more) {
-  if (programs <= 0 || bodies <= programs || more <= 0)
+  if (programs <= 0 || bodies <= 0 || more <= 0)
     return 0;
   return roundsOf(bodies, programs, more) * (1 + kDoubt) < wholeRounds(bodies, programs);
 }
 
 int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs,
                             double more, double gain) {
-  const int64_t inPairs = std::min(paired, resident) / 2 * 2;
+  const int64_t inPairs = 2 * programsOf(paired / 2, resident / 2, more);
   if (inPairs <= 0 || programs <= 0 || 2 * inPairs < resident)
     return 0;
   const auto rounds = [&](int64_t count, int64_t at) {

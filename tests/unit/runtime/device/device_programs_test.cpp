@@ -498,8 +498,25 @@ TEST(DividedTest, BodiesAreDividedWhereTheLastRoundHasFew) {
   EXPECT_EQ(dividedSpaces({divides(132 + 100, 10000)}, 132), 0u);
   EXPECT_EQ(dividedSpaces({divides(264, 10000)}, 132), 0u);
   EXPECT_EQ(dividedSpaces({divides(300, 10000)}, 132), 1u);
-  EXPECT_EQ(dividedSpaces({divides(33, 10000)}, 132), 0u);
   EXPECT_EQ(dividedSpaces({computes(133, 10000)}, 132), 0u);
+}
+
+TEST(DividedTest, FewBodiesGetAllPrograms) {
+  // 76 bodies: 66 of two parts, 10 of four.
+  EXPECT_EQ(dividedSpaces({divides(76, 10000)}, 132), 1u);
+  EXPECT_NEAR(timeOf({divides(76, 10000)}, 132), 7800, 1);
+  EXPECT_NEAR(timeOf({divides(66, 10000)}, 132), 5100, 1);
+  EXPECT_NEAR(timeOf({divides(33, 10000)}, 132), 2700, 1);
+  // Four programs a body, and no more.
+  EXPECT_NEAR(timeOf({divides(5, 10000)}, 132), 2700, 1);
+  EXPECT_THAT(share({divides(5, 10000)}, 132).programs, ElementsAre(20));
+  EXPECT_THAT(share({divides(76, 10000)}, 132).programs, ElementsAre(132));
+  // All processors are busy, or parts take longer.
+  EXPECT_THAT(share({divides(100, 10000)}, 132).programs, ElementsAre(100));
+  EXPECT_THAT(share({divides(66, 150)}, 132).programs, ElementsAre(66));
+  EXPECT_THAT(share({computes(66, 10000)}, 132).programs, ElementsAre(66));
+  // Another space uses the programs that are left.
+  EXPECT_EQ(dividedSpaces({divides(33, 10000), computes(400, 1000)}, 132), 0u);
 }
 
 TEST(DividedTest, NotWhereThatTakesLonger) {
@@ -515,7 +532,7 @@ TEST(DividedTest, ALaunchEndsWithPartsOfARound) {
   EXPECT_NEAR(timeOf({divides(132 + 66, 10000)}, 132), 15100, 1);
   EXPECT_NEAR(timeOf({divides(132 + 67, 10000)}, 132), 17800, 1);
   EXPECT_NEAR(timeOf({divides(264, 10000)}, 132), 20000, 1);
-  EXPECT_NEAR(timeOf({divides(66, 10000)}, 132), 10000, 1);
+  EXPECT_NEAR(timeOf({divides(100, 10000)}, 132), 10000, 1);
 }
 
 TEST(DividedTest, EachSpaceByItself) {
