@@ -27,11 +27,12 @@ public:
   [[nodiscard]] llvm::StringRef vendor() const override { return "amdgpu"; }
   [[nodiscard]] llvm::StringRef arch() const override { return arch_; }
   [[nodiscard]] llvm::StringRef triple() const override { return "amdgcn-amd-amdhsa"; }
-  [[nodiscard]] llvm::StringRef features() const override { return ""; }
+  [[nodiscard]] llvm::StringRef features(int64_t) const override { return ""; }
   [[nodiscard]] llvm::StringRef rankScope() const override { return "agent"; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
 
   [[nodiscard]] unsigned parameterSpace() const override { return kConstant; }
+  [[nodiscard]] int64_t parameterBytes() const override { return DTILE_HIP_PARAMETER_BYTES; }
   // LLVM moves them to LDS (AMDGPUPromoteAlloca), of which tiles have what there is.
   [[nodiscard]] bool hasThreadArrays() const override { return false; }
   [[nodiscard]] llvm::Intrinsic::ID exp2() const override { return llvm::Intrinsic::amdgcn_exp2; }

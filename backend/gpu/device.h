@@ -3,6 +3,7 @@
 // (backend/nvptx, backend/amdgpu); everything else in backend/gpu asks facts, never names.
 #pragma once
 
+#include "backend/runtime/device_abi.h"
 #include "ir/core/ir.h"
 #include "ir/machine/target_facts.h"
 
@@ -30,7 +31,8 @@ public:
   /// `sm_90a`, `gfx942`.
   [[nodiscard]] virtual llvm::StringRef arch() const = 0;
   [[nodiscard]] virtual llvm::StringRef triple() const = 0;
-  [[nodiscard]] virtual llvm::StringRef features() const = 0;
+  /// LLVM's features for kernels with at most so many bytes of by-value parameters.
+  [[nodiscard]] virtual llvm::StringRef features(int64_t parameterBytes) const = 0;
   [[nodiscard]] virtual const TargetFacts &facts() const = 0;
 
   /// Address spaces of memory that all programs see, and of a program's shared memory.
@@ -39,6 +41,8 @@ public:
   /// Address space of a kernel's by-value parameters. They have the attribute `byval` where it is
   /// 0, else `byref`.
   [[nodiscard]] virtual unsigned parameterSpace() const { return 0; }
+  /// Bytes of them that a kernel can have (device_abi.h).
+  [[nodiscard]] virtual int64_t parameterBytes() const = 0;
   /// Calling convention, attributes and metadata that make a function a kernel of `threads`
   /// threads, `programs` of which are to have registers on a processor, and whose by-value
   /// parameters are constant.

@@ -26,6 +26,11 @@ constexpr llvm::StringLiteral kSharedName = "dtile_shared";
 
 } // namespace
 
+int64_t frameRoom(const Device &device) {
+  const int64_t room = device.parameterBytes() - dtile_device_parameter_bytes(0);
+  return room / DTILE_DEVICE_FRAME_ALIGN * DTILE_DEVICE_FRAME_ALIGN;
+}
+
 llvm::FunctionCallee GpuModule::call(DeviceCall call) {
   const CallRow &row = kCalls[size_t(call)];
   llvm::Function *function = declareAbiCall(module, row.name, row.signature);

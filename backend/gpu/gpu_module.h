@@ -18,6 +18,9 @@ enum class DeviceCall : uint8_t {
 #include "backend/gpu/device_calls.def"
 };
 
+/// Bytes that a frame can have on a device.
+[[nodiscard]] int64_t frameRoom(const Device &device);
+
 /// How code is made.
 struct CodeOptions {
   /// Line tables.

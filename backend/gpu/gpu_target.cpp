@@ -79,7 +79,9 @@ public:
 
 private:
   void lowerKernel(GpuModule &module, Op &kernel);
-  [[nodiscard]] llvm::Expected<std::unique_ptr<llvm::TargetMachine>> newMachine() const;
+  /// For kernels whose frames have at most so many bytes.
+  [[nodiscard]] llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+  newMachine(int64_t frameBytes) const;
   /// Of one kernel, in the bitcode of all.
   llvm::Expected<std::vector<Image>> imagesOf(const Vendor &vendor, llvm::StringRef bitcode,
                                               const Compiled &kernel) const;
@@ -96,7 +98,7 @@ private:
 void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   const std::string name = kernel.get(ir::attr::name).str();
   const std::string prefix = "dtile." + name + "." + device_.arch().str();
-  launch::Frame frame(kernel, launch::FrameKind::Device);
+  launch::Frame frame(kernel, launch::FrameKind::Device, frameRoom(device_));
   requestTensorMaps(kernel, frame);
   captureLimits(kernel, frame);
 
@@ -119,7 +121,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   image.target = device_.vendor().str();
   image.arch = device_.arch().str();
   image.shmem = options_.shmem;
-  image.frameBytes = int64_t(llvm::alignTo(uint64_t(frame.bytes()), 64));
+  image.frameBytes = int64_t(llvm::alignTo(uint64_t(frame.bytes()), DTILE_DEVICE_FRAME_ALIGN));
   image.sharedBytes = int32_t(module.takeSharedBytes());
   for (const Op &op : kernel.body().ops())
     if (op.is(OpKind::Param) && op.get(ir::attr::mode) == ir::ParamMode::Scratch)
@@ -156,15 +158,17 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     image.sites.push_back(host_.siteValue(*site.op, site.what));
 }
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>> DeviceCompiler::newMachine() const {
-  return createMachine({.triple = device_.triple().str(),
-                        .cpu = device_.arch().str(),
-                        .features = device_.features().str(),
-                        .optLevel = options_.optLevel});
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+DeviceCompiler::newMachine(int64_t frameBytes) const {
+  return createMachine(
+      {.triple = device_.triple().str(),
+       .cpu = device_.arch().str(),
+       .features = device_.features(dtile_device_parameter_bytes(frameBytes)).str(),
+       .optLevel = options_.optLevel});
 }
 
 llvm::Error DeviceCompiler::run() {
-  auto machine = newMachine();
+  auto machine = newMachine(/*frameBytes=*/0);
   if (!machine)
     return machine.takeError();
   machine_ = std::move(*machine);
@@ -186,6 +190,14 @@ llvm::Error DeviceCompiler::run() {
   }
   if (llvm::Error error = host_.takeError())
     return error;
+  // Frames are known now.
+  int64_t frameBytes = 0;
+  for (const Compiled &kernel : kernels_)
+    frameBytes = std::max(frameBytes, kernel.image.frameBytes);
+  if (auto forAll = newMachine(frameBytes))
+    machine_ = std::move(*forAll);
+  else
+    return forAll.takeError();
   if (llvm::Error error = verifyModule(*code_))
     return error;
   PhaseScope phase("linking device code");
@@ -218,7 +230,7 @@ llvm::Expected<std::vector<Image>> DeviceCompiler::imagesOf(const Vendor &vendor
       entry->eraseFromParent();
   if (llvm::Error error = (*module)->materializeAll())
     return error;
-  auto machine = newMachine();
+  auto machine = newMachine(kernel.image.frameBytes);
   if (!machine)
     return machine.takeError();
   optimize(**module, **machine, options_.optLevel);

@@ -91,10 +91,11 @@ void KernelLowering::begin(llvm::StringRef entry) {
       llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer}, false),
                              llvm::GlobalValue::ExternalLinkage, entry, gpu_.module);
   function->setDoesNotThrow();
-  const auto frameBytes = llvm::alignTo(uint64_t(kernel_.layout->bytes()), 64);
+  const auto frameBytes =
+      llvm::alignTo(uint64_t(kernel_.layout->bytes()), DTILE_DEVICE_FRAME_ALIGN);
   llvm::Type *types[] = {llvm::ArrayType::get(b.getInt8Ty(), sizeof(dtile_device_launch)),
                          llvm::ArrayType::get(b.getInt8Ty(), frameBytes)};
-  const llvm::Align aligns[] = {llvm::Align(8), llvm::Align(64)};
+  const llvm::Align aligns[] = {llvm::Align(8), llvm::Align(DTILE_DEVICE_FRAME_ALIGN)};
   for (unsigned i = 0; i < 2; ++i) {
     function->addParamAttr(i, space == 0 ? llvm::Attribute::getWithByValType(context(), types[i])
                                          : llvm::Attribute::getWithByRefType(context(), types[i]));
@@ -143,12 +144,11 @@ void KernelLowering::lower(llvm::StringRef entry) {
     gpu_.unsupported(*spaces_[DTILE_DEVICE_MAX_SPACES],
                      "is one of more than " + llvm::Twine(DTILE_DEVICE_MAX_SPACES) +
                          " spaces, which a kernel cannot have on this device");
-  if (kernel_.layout->bytes() > DTILE_DEVICE_FRAME_BYTES)
-    gpu_.unsupported(*kernel_.kernel, "has sizes, strides and pointers of " +
-                                          llvm::Twine(kernel_.layout->bytes()) +
-                                          " bytes; a kernel of this device has room for " +
-                                          llvm::Twine(DTILE_DEVICE_FRAME_BYTES) +
-                                          ": pass fewer or smaller-dimensional tensors");
+  if (const int64_t room = kernel_.layout->room(); kernel_.layout->bytes() > room)
+    gpu_.unsupported(*kernel_.kernel,
+                     "has sizes, strides and pointers of " + llvm::Twine(kernel_.layout->bytes()) +
+                         " bytes; a kernel of this device has room for " + llvm::Twine(room) +
+                         ": pass fewer or smaller-dimensional tensors");
   begin(entry);
   b.CreateCall(gpu_.call(DeviceCall::start));
   if (mayMeet(*kernel_.kernel))

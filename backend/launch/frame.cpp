@@ -15,7 +15,7 @@ using ir::OpKind;
 
 // Where things are.
 
-Frame::Frame(Op &kernel, FrameKind kind) : kernel_(kernel), kind_(kind) {
+Frame::Frame(Op &kernel, FrameKind kind, int64_t room) : kernel_(kernel), kind_(kind), room_(room) {
   if (kind_ == FrameKind::Device) {
     findVarying();
     for (Op &op : kernel.body().ops()) {
@@ -107,7 +107,7 @@ const Frame::TensorMap &Frame::addTensorMap(TensorMap asked) {
   return *tensorMaps_.back();
 }
 
-void Frame::placeFoldedMaps(int64_t most) {
+void Frame::placeFoldedMaps() {
   for (const auto &map : tensorMaps_) {
     TensorMap::Folded &folded = map->folded;
     if (folded.rows == 0)
@@ -115,7 +115,7 @@ void Frame::placeFoldedMaps(int64_t most) {
     constexpr int64_t kMapAlign = 64;
     const int64_t dims = int64_t(map->box.size()) - 1;
     const int64_t numbers = kFrameWordBytes * (2 + map->copies + dims);
-    if (bytes_ + kMapAlign + kTensorMapBytes * map->copies + numbers > most) {
+    if (bytes_ + kMapAlign + kTensorMapBytes * map->copies + numbers > room_) {
       folded = {};
       continue;
     }

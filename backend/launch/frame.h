@@ -93,7 +93,9 @@ public:
   static constexpr int64_t kFrameWordBytes = 8;
 
   /// Finds the values of the kernel's region that spaces and signals use.
-  explicit Frame(ir::Op &kernel, FrameKind kind = FrameKind::Host);
+  explicit Frame(ir::Op &kernel) : Frame(kernel, FrameKind::Host, INT64_MAX) {}
+  /// `room`: bytes that it can have.
+  Frame(ir::Op &kernel, FrameKind kind, int64_t room);
 
   [[nodiscard]] ir::Op &kernel() const { return kernel_; }
   [[nodiscard]] FrameKind kind() const { return kind_; }
@@ -113,9 +115,9 @@ public:
   /// Devices: asks for tensor maps, before the prologue is lowered. An equal one is made once.
   /// (`copies` and the places are found here.)
   const TensorMap &addTensorMap(TensorMap asked);
-  /// Makes room for folded maps, once all else has its place: up to so many bytes in all. Tensors
-  /// for which there is none have no such maps.
-  void placeFoldedMaps(int64_t most);
+  /// Makes room for folded maps, once all else has its place. Tensors for which there is none have
+  /// no such maps.
+  void placeFoldedMaps();
   [[nodiscard]] llvm::ArrayRef<std::unique_ptr<TensorMap>> tensorMaps() const {
     return tensorMaps_;
   }
@@ -123,12 +125,14 @@ public:
   /// New bytes.
   [[nodiscard]] int64_t allocate(int64_t size = 8, int64_t align = 8);
   [[nodiscard]] int64_t bytes() const { return bytes_; }
+  [[nodiscard]] int64_t room() const { return room_; }
 
 private:
   void captureOperands(ir::Op &op);
   void findVarying();
   ir::Op &kernel_;
   FrameKind kind_;
+  int64_t room_;
   llvm::SetVector<ir::Value *> captured_;
   llvm::DenseSet<const ir::Value *> varying_;
   llvm::DenseMap<const ir::Op *, int64_t> objects_;

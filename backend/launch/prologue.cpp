@@ -120,7 +120,7 @@ void Prologue::fillFrame() {
     }
     filled_.place(value, places);
   }
-  filled_.placeFoldedMaps(DTILE_DEVICE_FRAME_BYTES);
+  filled_.placeFoldedMaps();
   for (const auto &map : filled_.tensorMaps())
     makeTensorMap(*map);
 }

@@ -22,14 +22,18 @@ using llvm::Intrinsic::ID;
 class NvptxDevice : public gpu::Device {
 public:
   /// `generation`: the compute capability's major number.
-  NvptxDevice(llvm::StringLiteral arch, llvm::StringLiteral features, const TargetFacts &facts,
-              unsigned generation)
-      : arch_(arch), features_(features), facts_(facts), generation_(generation) {}
+  NvptxDevice(llvm::StringLiteral arch, llvm::StringLiteral features,
+              llvm::StringLiteral largeFeatures, const TargetFacts &facts, unsigned generation)
+      : arch_(arch), features_(features), largeFeatures_(largeFeatures), facts_(facts),
+        generation_(generation) {}
 
   [[nodiscard]] llvm::StringRef vendor() const override { return "nvptx"; }
   [[nodiscard]] llvm::StringRef arch() const override { return arch_; }
   [[nodiscard]] llvm::StringRef triple() const override { return "nvptx64-nvidia-cuda"; }
-  [[nodiscard]] llvm::StringRef features() const override { return features_; }
+  [[nodiscard]] llvm::StringRef features(int64_t parameterBytes) const override {
+    return parameterBytes <= DTILE_CUDA_FEW_PARAMETER_BYTES ? features_ : largeFeatures_;
+  }
+  [[nodiscard]] int64_t parameterBytes() const override { return DTILE_CUDA_PARAMETER_BYTES; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
   [[nodiscard]] const gpu::WarpOps *warpOps() const override {
     return generation_ >= 9 ? &hopperWarpOps() : nullptr;
@@ -98,7 +102,8 @@ private:
                       llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
                       llvm::MutableArrayRef<llvm::Value *> sums) const;
 
-  llvm::StringLiteral arch_, features_;
+  /// Features of kernels with few parameters, which older drivers run too, and of others.
+  llvm::StringLiteral arch_, features_, largeFeatures_;
   const TargetFacts &facts_;
   unsigned generation_;
 };
@@ -226,11 +231,11 @@ llvm::SmallVector<llvm::Value *, 4> NvptxDevice::loadMatrices(llvm::IRBuilder<> 
 } // namespace
 
 llvm::ArrayRef<const gpu::Device *> devices() {
-  static const NvptxDevice sm80("sm_80", "+ptx80", *findMachine("a100"), 8);
-  static const NvptxDevice sm86("sm_86", "+ptx80", *findMachine("a10"), 8);
-  static const NvptxDevice sm89("sm_89", "+ptx84", *findMachine("l40s"), 8);
-  static const NvptxDevice sm90a("sm_90a", "+ptx84", *findMachine("h200"), 9);
-  static const NvptxDevice sm100a("sm_100a", "+ptx87", *findMachine("b200"), 10);
+  static const NvptxDevice sm80("sm_80", "+ptx80", "+ptx81", *findMachine("a100"), 8);
+  static const NvptxDevice sm86("sm_86", "+ptx80", "+ptx81", *findMachine("a10"), 8);
+  static const NvptxDevice sm89("sm_89", "+ptx84", "+ptx84", *findMachine("l40s"), 8);
+  static const NvptxDevice sm90a("sm_90a", "+ptx84", "+ptx84", *findMachine("h200"), 9);
+  static const NvptxDevice sm100a("sm_100a", "+ptx87", "+ptx87", *findMachine("b200"), 10);
   static const gpu::Device *const all[] = {&sm90a, &sm80, &sm86, &sm89, &sm100a};
   return all;
 }

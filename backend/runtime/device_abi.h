@@ -3,12 +3,12 @@
  * the C library, so that clang compiles it for the devices too.
  *
  * A GPU kernel has two parameters, both by value: a dtile_device_launch, and the frame that the
- * host's prologue has filled (at most DTILE_DEVICE_FRAME_BYTES, aligned to 64: it may hold tensor
- * maps). A program is a block of threads; all programs of a launch are resident at once. Program p
- * belongs to the space s with first_program[s] <= p < first_program[s + 1], and runs that space's
- * bodies p - first_program[s], + number of programs, …, in the order of the schedule. Where a space
- * shares its bodies, its programs, and those of earlier spaces that are done with their own, take
- * the next body that nobody has.
+ * host's prologue has filled (multiples of DTILE_DEVICE_FRAME_ALIGN bytes, aligned to them: it can
+ * hold tensor maps). A program is a block of threads; all programs of a launch are resident at
+ * once. Program p belongs to the space s with first_program[s] <= p < first_program[s + 1], and
+ * runs that space's bodies p - first_program[s], + number of programs, …, in the order of the
+ * schedule. Where a space shares its bodies, its programs, and those of earlier spaces that are
+ * done with their own, take the next body that nobody has.
  *
  * Nothing in the parameters changes from launch to launch as long as the arguments do not, so that
  * a captured graph can replay a launch: epochs, turns and counts live in device memory, and
@@ -23,9 +23,16 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 12
-#define DTILE_DEVICE_FRAME_BYTES 3584
-#define DTILE_DEVICE_MAX_SPACES 16
+#define DTILE_DEVICE_ABI_VERSION 13
+#define DTILE_DEVICE_FRAME_ALIGN 64
+/* Sets of spaces are words of 32 bits. */
+#define DTILE_DEVICE_MAX_SPACES 32
+/* Bytes of parameters that a launch can have: on NVIDIA's GPUs with drivers before CUDA 12.1 or PTX
+ * before 8.1, and since (PTX ISA, "Kernel Function Parameters"). On AMD's GPUs they are memory, of
+ * which HIP has a ring of 1 MiB: the number is a choice that leaves room for many launches. */
+#define DTILE_CUDA_FEW_PARAMETER_BYTES 4352
+#define DTILE_CUDA_PARAMETER_BYTES 32764
+#define DTILE_HIP_PARAMETER_BYTES 32768
 /* dtile_device_launch.flags, beside DTILE_KERNEL_*: one program begins a launch whose copies the
  * copy engine makes, and ends: ranks meet, and launch words move on (dtile_device_cells). The
  * launch itself follows on the same stream, without DTILE_KERNEL_ENTRY_BARRIER. */
@@ -233,6 +240,13 @@ typedef struct dtile_device_launch {
    * begins, as team->peers says it, which takes several ways to memory. */
   int64_t shift[DTILE_DEVICE_NEAR_RANKS];
 } dtile_device_launch;
+
+/* Bytes of a kernel's parameters, by those of its frame. */
+static inline int64_t dtile_device_parameter_bytes(int64_t frame_bytes) {
+  const int64_t align = DTILE_DEVICE_FRAME_ALIGN;
+  const int64_t before = ((int64_t)sizeof(dtile_device_launch) + align - 1) / align * align;
+  return before + (frame_bytes + align - 1) / align * align;
+}
 
 /* In the frame for each scratch object: this launch's copy begins at
  * data + launches % copies * copy_bytes, where `copies` is the parameter's (dtile_param_desc) and

@@ -35,6 +35,8 @@ struct DeviceFacts {
   int32_t major = 0, minor = 0;
   int32_t multiprocessors = 0;
   int64_t sharedBytesPerProgram = 0;
+  /// That the driver takes for one launch.
+  int64_t parameterBytes = 0;
   bool cooperative = false;
 };
 

@@ -8,6 +8,7 @@
 #include "backend/runtime/arguments/regions.h"
 #include "backend/runtime/device/cuda_abi.h"
 #include "backend/runtime/device/device.h"
+#include "backend/runtime/device_abi.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -598,6 +599,11 @@ public:
     facts.multiprocessors = attribute(kMultiprocessorCount);
     facts.sharedBytesPerProgram = attribute(kMaxSharedMemoryPerBlockOptin);
     facts.cooperative = attribute(kCooperativeLaunch) != 0;
+    constexpr int kCuda12_1 = 12010;
+    int version = 0;
+    cu.cuDriverGetVersion(&version);
+    facts.parameterBytes =
+        version < kCuda12_1 ? DTILE_CUDA_FEW_PARAMETER_BYTES : DTILE_CUDA_PARAMETER_BYTES;
     // Never released: making a context again takes a third of a second.
     CUcontext context = nullptr;
     if (Status status =

@@ -7,6 +7,7 @@
 // ABI's; values that differ between versions of HIP are avoided: the architecture is read out of
 // whatever structure hipGetDeviceProperties fills, by its text.
 #include "backend/runtime/device/device.h"
+#include "backend/runtime/device_abi.h"
 
 #include <algorithm>
 #include <cctype>
@@ -361,6 +362,7 @@ public:
     facts.multiprocessors = attribute(kMultiprocessorCount);
     facts.sharedBytesPerProgram = attribute(kMaxSharedMemoryPerBlock);
     facts.cooperative = attribute(kCooperativeLaunch) != 0;
+    facts.parameterBytes = DTILE_HIP_PARAMETER_BYTES;
     // Larger than any version's structure.
     std::vector<char> properties(16 << 10);
     if (Status status =

@@ -208,7 +208,7 @@ kernel @sometimes {
   ASSERT_TRUE(loaded);
   const dtile_device_image &image = loaded->find("sometimes")->images[0];
   // A frame of launch 0 with no elements.
-  alignas(64) const char frame[DTILE_DEVICE_FRAME_BYTES] = {};
+  alignas(64) const char frame[4096] = {};
   ASSERT_LE(image.frame_bytes, int64_t(sizeof(frame)));
   EXPECT_EQ(image.counts[0](frame), 0);
   EXPECT_EQ(image.counts[1](frame), 1);
@@ -220,7 +220,7 @@ TEST(DeviceImage, AFrameThatIsTooLargeIsAnError) {
   std::string text = "kernel @wide {\n  %zero = const {value = 0} : index\n"
                      "  %one = const {value = 1} : index\n";
   std::string uses;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 400; ++i) {
     const std::string n = std::to_string(i);
     std::string sizes;
     for (int d = 0; d < 6; ++d) {
@@ -244,7 +244,23 @@ TEST(DeviceImage, AFrameThatIsTooLargeIsAnError) {
   options.assemble = false;
   auto loaded = launch::load(*findTarget("nvptx"), *module.module, options);
   ASSERT_FALSE(loaded);
-  EXPECT_THAT(llvm::toString(loaded.takeError()), HasSubstr("has room for 3584"));
+  EXPECT_THAT(llvm::toString(loaded.takeError()), HasSubstr("has room for 32"));
+}
+
+TEST(DeviceImage, TooManySpacesAreAnError) {
+  std::string text = "kernel @many {\n  %zero = const {value = 0} : index\n"
+                     "  %one = const {value = 1} : index\n";
+  for (int i = 0; i <= DTILE_DEVICE_MAX_SPACES; ++i)
+    text += "  space @s" + std::to_string(i) +
+            " %zero, %one, %one {vars = [\"i\"]} (%i: index) {\n    yield\n  }\n";
+  text += "  return\n}\n";
+  Module module(text);
+  ASSERT_TRUE(module.module);
+  TargetOptions options;
+  options.assemble = false;
+  auto loaded = launch::load(*findTarget("nvptx"), *module.module, options);
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(llvm::toString(loaded.takeError()), HasSubstr("is one of more than 32 spaces"));
 }
 
 /// `body` has `%there`, this rank's neighbour's part of `y`.

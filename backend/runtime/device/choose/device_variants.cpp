@@ -106,10 +106,13 @@ Status checkImage(const Device &device, const dtile_kernel_desc &desc,
                    "use smaller tiles",
                    desc.name, image.shared_bytes, facts.ordinal,
                    static_cast<long long>(facts.sharedBytesPerProgram))};
-  if (image.frame_bytes > DTILE_DEVICE_FRAME_BYTES)
+  if (const int64_t bytes = dtile_device_parameter_bytes(image.frame_bytes);
+      bytes > facts.parameterBytes)
     return {DTILE_INVALID,
-            format("kernel `%s` has a frame of %lld bytes; at most %d fit", desc.name,
-                   static_cast<long long>(image.frame_bytes), DTILE_DEVICE_FRAME_BYTES)};
+            format("kernel `%s` has %lld bytes of parameters, but the driver of GPU %d takes %lld: "
+                   "update the driver, or pass fewer tensors",
+                   desc.name, static_cast<long long>(bytes), facts.ordinal,
+                   static_cast<long long>(facts.parameterBytes))};
   return {};
 }
 

@@ -41,7 +41,8 @@ public:
   [[nodiscard]] llvm::StringRef vendor() const override { return "emulator"; }
   [[nodiscard]] llvm::StringRef arch() const override { return "x86-64-v3"; }
   [[nodiscard]] llvm::StringRef triple() const override { return "x86_64-pc-linux-gnu"; }
-  [[nodiscard]] llvm::StringRef features() const override { return ""; }
+  [[nodiscard]] llvm::StringRef features(int64_t) const override { return ""; }
+  [[nodiscard]] int64_t parameterBytes() const override { return 16 << 10; }
   [[nodiscard]] const TargetFacts &facts() const override { return kDeviceFacts; }
   void makeKernel(llvm::Function &, unsigned, unsigned) const override {}
   [[nodiscard]] int64_t registers() const override { return 65536; }

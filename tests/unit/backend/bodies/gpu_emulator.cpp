@@ -501,8 +501,10 @@ llvm::orc::SymbolMap symbols(llvm::orc::LLJIT &jit) {
   return map;
 }
 
+/// A frame stands on the stack of each thread.
+constexpr int64_t kFrameRoom = 8 << 10;
 struct FrameBytes {
-  alignas(64) uint8_t bytes[DTILE_DEVICE_FRAME_BYTES];
+  alignas(DTILE_DEVICE_FRAME_ALIGN) uint8_t bytes[kFrameRoom];
 };
 using KernelFunctionPointer = void (*)(dtile_device_launch, FrameBytes);
 
@@ -553,7 +555,7 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   launch::LaunchModule hostModule(module, *hostCode, {}, false);
   GpuModule gpuModule(module, *deviceCode, device,
                       {.areMapped = kAreMapped, .prints = true, .isTraced = traces.isOn()});
-  launch::Frame frame(*kernel, launch::FrameKind::Device);
+  launch::Frame frame(*kernel, launch::FrameKind::Device, kFrameRoom);
   launch::lowerPrologue(hostModule, frame, "prologue")
       ->setLinkage(llvm::GlobalValue::ExternalLinkage);
   const EmulatedEngine::Lists lists = EmulatedEngine::lower(hostModule, frame, *kernel);

@@ -131,6 +131,19 @@ TEST_F(DeviceVariantsTest, says_why_none_fits) {
   EXPECT_NE(status.message.find("bytes of shared memory"), std::string::npos) << status.message;
 }
 
+// The driver refuses launches with more parameters than it takes.
+TEST_F(DeviceVariantsTest, says_that_a_driver_takes_fewer_parameters) {
+  for (dtile_device_image &image : images)
+    image.frame_bytes = machine.parameterBytes;
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  const Status status = launch();
+  EXPECT_EQ(status.code, DTILE_INVALID);
+  EXPECT_NE(status.message.find("has 4608 bytes of parameters, but the driver of GPU 0 takes 4352"),
+            std::string::npos)
+      << status.message;
+}
+
 // The second variant is estimated to be slow for small x.
 TEST_F(DeviceVariantsTest, takes_what_was_measured_on_such_a_device) {
   const dtile_tuned_size sizes[] = {{0, 0}};

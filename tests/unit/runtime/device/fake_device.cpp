@@ -24,6 +24,7 @@ public:
     facts_.major = 9;
     facts_.multiprocessors = machine.multiprocessors;
     facts_.sharedBytesPerProgram = machine.sharedBytes;
+    facts_.parameterBytes = machine.parameterBytes;
     facts_.cooperative = true;
   }
 

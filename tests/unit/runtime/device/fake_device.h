@@ -38,6 +38,7 @@ struct FakeMachine {
   int32_t each = 2;
   /// Shared memory that a program may have.
   int32_t sharedBytes = 64 << 10;
+  int64_t parameterBytes = 4352;
   /// Bytes of a device's memory that are left.
   int64_t memory = int64_t(1) << 30;
   /// New memory is full of something; else it is any, and may be more than there is (in teams of
