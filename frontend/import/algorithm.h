@@ -105,6 +105,13 @@ inline constexpr BlockOrder kBlockOrders[] = {BlockOrder::AsWritten, BlockOrder:
 /// Sorts the blocks of each rank and numbers cells and boxes in that order.
 void arrange(Algorithm &algorithm, BlockOrder order);
 
+/// The name of its kernel, which no keyword and no function has: it ends in the number of ranks.
+[[nodiscard]] std::string nameOf(const Algorithm &algorithm);
+
+/// The text of the plan of an all-gather; "" where it has none: chunks are not where they belong in
+/// the end, or those of one rank go different ways.
+[[nodiscard]] std::string writePlan(const Algorithm &algorithm);
+
 /// The program text of an arranged algorithm.
 [[nodiscard]] std::string writeProgram(const Algorithm &algorithm);
 

@@ -223,7 +223,7 @@ std::optional<std::string> importProgram(FileId file, const SourceManager &sourc
     if (shortest.empty() || text.size() < shortest.size())
       shortest = std::move(text);
   }
-  return shortest;
+  return shortest + writePlan(*algorithm);
 }
 
 } // namespace dtile::imported

@@ -58,22 +58,6 @@ std::string printable(llvm::StringRef text) {
   return result;
 }
 
-// A name that no keyword and no function has: it ends in the number of ranks.
-std::string kernelName(const Algorithm &algorithm) {
-  std::string name;
-  for (const char c : algorithm.name)
-    if (llvm::isAlnum(c))
-      name += llvm::toLower(c);
-    else if (!name.empty() && name.back() != '_')
-      name += '_';
-  while (!name.empty() && name.back() == '_')
-    name.pop_back();
-  if (name.empty() || llvm::isDigit(name.front()))
-    name = "algorithm" + (name.empty() ? "" : "_" + name);
-  constexpr size_t kLongest = 60;
-  return name.substr(0, kLongest) + "_on_" + std::to_string(algorithm.ranks);
-}
-
 class ProgramWriter {
 public:
   explicit ProgramWriter(const Algorithm &algorithm) : a_(algorithm) {
@@ -113,7 +97,7 @@ public:
 
 private:
   const Algorithm &a_;
-  const std::string name_ = kernelName(a_);
+  const std::string name_ = imported::nameOf(a_);
   std::string out_;
   bool reads_[kBuffers] = {};
   bool writes_[kBuffers] = {};
@@ -473,6 +457,21 @@ private:
 };
 
 } // namespace
+
+std::string nameOf(const Algorithm &algorithm) {
+  std::string name;
+  for (const char c : algorithm.name)
+    if (llvm::isAlnum(c))
+      name += llvm::toLower(c);
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
+  while (!name.empty() && name.back() == '_')
+    name.pop_back();
+  if (name.empty() || llvm::isDigit(name.front()))
+    name = "algorithm" + (name.empty() ? "" : "_" + name);
+  constexpr size_t kLongest = 60;
+  return name.substr(0, kLongest) + "_on_" + std::to_string(algorithm.ranks);
+}
 
 std::string writeProgram(const Algorithm &algorithm) { return ProgramWriter(algorithm).write(); }
 
