@@ -5,6 +5,7 @@
 
 #include "backend/runtime/device_abi.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/agreed_arguments.h"
 #include "ir/analysis/clauses.h"
 #include "ir/analysis/communication.h"
 #include "ir/analysis/notifiers.h"
@@ -54,6 +55,8 @@ uint32_t paramFlags(Op &kernel, const Op &param) {
     flags |= DTILE_PARAM_WRITTEN;
   if (param.has(ir::attr::default_value))
     flags |= DTILE_PARAM_DEFAULT;
+  if (ir::isAxisSize(kernel, param))
+    flags |= DTILE_PARAM_AXIS;
   return flags;
 }
 

@@ -103,6 +103,9 @@ typedef struct dtile_param_desc {
 #define DTILE_PARAM_IN_TURN 4u
 /* a scalar that callers from other languages may leave out; launches get all arguments */
 #define DTILE_PARAM_DEFAULT 8u
+/* a scalar that is the size of an axis of the kernel's mesh: launches with other values have other
+ * scratch objects and signals */
+#define DTILE_PARAM_AXIS 16u
 
 /* What the cell of a notify tells the rank that waits for it of who notifies: nothing; a position
  * of the cell is that rank; it is so many ranks before the one that waits. */

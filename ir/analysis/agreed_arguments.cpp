@@ -46,4 +46,12 @@ std::vector<const Op *> agreedArguments(Op &kernel) {
   return found;
 }
 
+bool isAxisSize(const Op &kernel, const Op &op) {
+  if (!op.is(OpKind::ScalarParam) || !kernel.has(attr::mesh))
+    return false;
+  return llvm::any_of(kernel.get(attr::mesh), [&](llvm::StringRef axis) {
+    return axis.split(' ').second == op.get(attr::name);
+  });
+}
+
 } // namespace dtile::ir

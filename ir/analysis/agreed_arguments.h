@@ -12,4 +12,8 @@ namespace dtile::ir {
 /// that peers notify. A kernel of whose launch they differ hangs, or begins too early.
 [[nodiscard]] std::vector<const Op *> agreedArguments(Op &kernel);
 
+/// Whether an op of the kernel's body is a scalar parameter that is the size of an axis of its
+/// mesh. Launches with other values of it have other scratch objects and signals.
+[[nodiscard]] bool isAxisSize(const Op &kernel, const Op &op);
+
 } // namespace dtile::ir

@@ -38,6 +38,8 @@ uint64_t hashOf(const std::string &kernel, const ObjectKey &key) {
   add(uint64_t(key.protocol));
   for (int32_t d = 0; d < key.ndim; ++d)
     add(uint64_t(key.size[size_t(d)]));
+  for (const uint64_t axis : key.axes)
+    add(axis);
   return hash;
 }
 
@@ -57,7 +59,8 @@ DeviceObject *DeviceTeam::object(dtile_launch &launch, int32_t param, int32_t nd
     return nullptr;
   DeviceKernel &kernel = *launch.device->kernel;
   const dtile_param_desc &declared = kernel.state.desc->params[param];
-  ObjectKey key{.param = param, .ndim = ndim, .protocol = launch.device->protocol};
+  ObjectKey key = keyOf(kernel.state, launch.arguments, param, launch.device->protocol);
+  key.ndim = ndim;
   std::copy(size, size + ndim, key.size.begin());
   for (int32_t d = 0; d < ndim; ++d)
     if (size[d] < 0) {
@@ -133,7 +136,7 @@ DeviceObject *DeviceTeam::allocateObject(dtile_launch &launch, const ObjectKey &
   }
   // Peers have the object too before anything is sent to it.
   const std::string launched =
-      launchText(kernel.state.name, "the sizes of its scratch objects and signals");
+      launchText(kernel.state.name, "the sizes of its axes, scratch objects and signals");
   if (Status status = agree(hashOf(kernel.state.name, key), launched.c_str()); !status.ok())
     return refuse(std::move(status));
   return (kernel.objects[key] = std::move(object)).get();

@@ -18,14 +18,17 @@
 
 namespace dtile::runtime {
 
-/// Objects of a kernel are told apart by parameter and sizes: launches with other sizes have other
-/// objects, and a signal's counts stay with the cells that they are about.
+/// Objects of a kernel are told apart by parameter, sizes, and the sizes of the axes of its mesh.
+/// Launches with other sizes have other objects, and a signal's counts stay with the cells that
+/// they are about. Where axes have other sizes, other ranks notify a cell.
 struct ObjectKey {
   int32_t param = 0;
   int32_t ndim = 0;
   /// Of the variants that use it (dtile_device_image).
   int32_t protocol = 0;
   std::array<int64_t, DTILE_MAX_RANK> size{};
+  /// Arguments that are sizes of axes, in the order of the parameters.
+  std::vector<uint64_t> axes;
   auto operator<=>(const ObjectKey &) const = default;
 };
 
@@ -89,6 +92,8 @@ struct KernelState {
   /// Position among a launch's arguments of each parameter; -1 for scratch and signals.
   std::vector<int32_t> argumentOf;
   int32_t argumentCount = 0;
+  /// Parameters that are sizes of axes.
+  std::vector<int32_t> axes;
   bool meetsAtEntry = false;
   /// Launches ended, by local rank.
   std::vector<int64_t> epoch;
@@ -116,6 +121,18 @@ inline KernelState::KernelState(const dtile_kernel_desc &kernel)
   for (const dtile_param_desc &param : params)
     argumentOf.push_back(param.kind != DTILE_PARAM_SIGNAL && !isScratch(param) ? argumentCount++
                                                                                : -1);
+  for (size_t i = 0; i < params.size(); ++i)
+    if ((params[i].flags & DTILE_PARAM_AXIS) != 0)
+      axes.push_back(int32_t(i));
+}
+
+/// The key of an object of the kernel without its sizes, in a launch with these arguments.
+inline ObjectKey keyOf(const KernelState &kernel, const dtile_arg *arguments, int32_t param,
+                       int32_t protocol) {
+  ObjectKey key{.param = param, .protocol = protocol};
+  for (const int32_t axis : kernel.axes)
+    key.axes.push_back(arguments[kernel.argumentOf[size_t(axis)]].scalar_bits);
+  return key;
 }
 
 } // namespace dtile::runtime

@@ -27,6 +27,8 @@ uint64_t hashOf(const std::string &kernel, const ObjectKey &key) {
   add(uint64_t(key.protocol));
   for (int32_t d = 0; d < key.ndim; ++d)
     add(uint64_t(key.size[size_t(d)]));
+  for (const uint64_t axis : key.axes)
+    add(axis);
   return hash;
 }
 
@@ -209,7 +211,7 @@ KernelObject *HostTeam::allocateObject(dtile_launch &launch, const ObjectKey &ke
     return nullptr;
   }
   const std::string launched =
-      launchText(kernel.name, "the sizes of its scratch objects and signals");
+      launchText(kernel.name, "the sizes of its axes, scratch objects and signals");
   if (Status status = agree(hashOf(kernel.name, key), launched.c_str()); !status.ok()) {
     heap_.release(object->offset);
     launch.error = status;
@@ -241,7 +243,8 @@ void *HostTeam::object(dtile_launch &launch, int32_t param, int32_t ndim, const 
     return nullptr;
   KernelState &kernel = *launch.kernel;
   const dtile_param_desc &declared = kernel.desc->params[param];
-  ObjectKey key{.param = param, .ndim = ndim, .protocol = launch.protocol};
+  ObjectKey key = keyOf(kernel, launch.arguments, param, launch.protocol);
+  key.ndim = ndim;
   std::copy(size, size + ndim, key.size.begin());
   for (int32_t d = 0; d < ndim; ++d)
     if (size[d] < 0) {
@@ -255,6 +258,12 @@ void *HostTeam::object(dtile_launch &launch, int32_t param, int32_t ndim, const 
   if (call != callNumber_) {
     call = callNumber_;
     agreed = key;
+  } else if (agreed.axes != key.axes) {
+    launch.error = {DTILE_INVALID,
+                    format("kernel `%s`: the axes of its mesh have other sizes on rank %d than on "
+                           "another rank; pass the same sizes on all ranks",
+                           kernel.name.c_str(), launch.rank)};
+    return nullptr;
   } else if (agreed != key) {
     launch.error = {DTILE_INVALID,
                     format("kernel `%s`: `%s` has the sizes %s on rank %d, but %s on another rank; "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Whether ranks may begin a launch without meeting. What keeps launches apart otherwise:
-//   a cell of a signal is notified by one rank only, in all launches with cells of such sizes, so
-//   that its notifies come launch by launch;
+//   a cell of a signal is notified by one rank only, in all launches with cells of such sizes and
+//   axes of such sizes, so that its notifies come launch by launch;
 //   a rank that ends a launch has waited for a notify that each other rank has sent in that launch,
 //   so each has begun it, and has ended the one before: nobody is two launches ahead of anybody,
 //   and two copies of scratch memory, taken in turn, are enough.
@@ -11,6 +11,7 @@
 // proved of a launch by itself, in memory that no two launches share, matters to neither.
 #include "ir/protocol/prove/prover.h"
 
+#include "ir/analysis/agreed_arguments.h"
 #include "ir/analysis/communication.h"
 #include "ir/core/constants.h"
 
@@ -24,6 +25,14 @@ namespace dtile::protocol::prove {
 
 namespace {
 
+/// Whether the atom is the size of an axis that is an argument: the same in all launches that use
+/// one scratch object or signal.
+bool isAxisSize(const Polynomials::Atom &atom) {
+  Op *op = atom.kind == Polynomials::AtomKind::Value ? atom.value->definingOp() : nullptr;
+  const Op *kernel = op ? op->enclosing(OpKind::Kernel) : nullptr;
+  return kernel && ir::isAxisSize(*kernel, *op);
+}
+
 /// Stands for the same polynomials in another launch: sizes and the epoch may differ.
 class OtherLaunch {
 public:
@@ -35,6 +44,8 @@ public:
       const auto kind = scene_.polys.atom(id).kind;
       if (kind != Polynomials::AtomKind::LaunchDim && kind != Polynomials::AtomKind::Epoch &&
           kind != Polynomials::AtomKind::Value)
+        continue;
+      if (isAxisSize(scene_.polys.atom(id)))
         continue;
       auto [it, isNew] = known_.try_emplace(id);
       if (isNew)
@@ -103,7 +114,8 @@ bool Prover::hearsFromAll(llvm::ArrayRef<Value *> notZero) {
 }
 
 /// Whether all launches that count for an object have the same values of what the polynomials are
-/// made of: constants, W, and the object's own sizes where those with other ones do not count.
+/// made of: constants, W, and the object's own sizes and sizes of axes where those with other ones
+/// do not count.
 bool Prover::areSettledBy(Scene &scene, const Op &object, bool countsAll,
                           llvm::ArrayRef<Polynomial> made) {
   Polynomials::Environment environment = scene.environmentOf(kernel_, var(scene.polys.rank()));
@@ -119,7 +131,8 @@ bool Prover::areSettledBy(Scene &scene, const Op &object, bool countsAll,
       const bool isOfLaunch = kind == Polynomials::AtomKind::LaunchDim ||
                               kind == Polynomials::AtomKind::Epoch ||
                               kind == Polynomials::AtomKind::Value;
-      return !isOfLaunch || llvm::is_contained(sizes, var(id));
+      return !isOfLaunch || llvm::is_contained(sizes, var(id)) ||
+             (!countsAll && isAxisSize(scene.polys.atom(id)));
     });
   });
 }
@@ -268,8 +281,9 @@ namespace dtile::protocol {
 
 namespace {
 
-/// Work for the search for paths from all ranks; kernels that have them take a tenth of it.
-constexpr uint64_t kDriftWork = 40'000;
+/// Work for the search for paths from all ranks. Kernels that have them take a hundredth of it on a
+/// line of ranks, and more on a mesh.
+constexpr uint64_t kDriftWork = 400'000;
 
 } // namespace
 
