@@ -60,11 +60,10 @@ run late_words $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" \
   tests/driver/messages_of_words.dtile
 for example in hello all_gather reduce_scatter all_reduce all_reduce_norm all_to_all \
   all_to_all_gemm collectives cross_entropy ulysses two_level ring_all_reduce halving_all_reduce \
-  barrier pipeline halo tp_mlp scaled_gemm_overlaps row_scaled_overlaps int8_gemm_ar \
-  grouped_gemm_ar ulysses_attention causal_ulysses split_k_over_ranks mesh_gemm \
-  gathered_attention moe_quantized moe_prefill moe_layer m2n \
-  moe_once causal_ring_attention gemm_rs_add moe ag_gemm gemm_rs gemm_ar \
-  flash_decode paged_flash_decode ring_attention; do
+  tree_all_reduce barrier pipeline halo tp_mlp scaled_gemm_overlaps row_scaled_overlaps \
+  int8_gemm_ar grouped_gemm_ar ulysses_attention causal_ulysses split_k_over_ranks mesh_gemm \
+  gathered_attention moe_quantized moe_prefill moe_layer m2n moe_once causal_ring_attention \
+  gemm_rs_add moe ag_gemm gemm_rs gemm_ar flash_decode paged_flash_decode ring_attention; do
   run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
 done
 if python3 -c "import torch" 2>/dev/null; then
