@@ -14,7 +14,8 @@ model's ranks.
 Products (one GPU): M of 1 to 16384, log-uniform, half of them odd. N and K of 256 to 32768,
 log-uniform, multiples of 8 (of 16 for f8), but in a share of `--unaligned` neither is. Layers: the
 same, M of all ranks and N and K of one rank's product. Collectives: 4 KiB to 256 MiB, log-uniform.
-Joined: kernels that join communication with a product, a norm, a loss or attention, beside torch.
+Joined: kernels that join communication with a product, a norm, a loss, attention, a layer, or the
+quantization of tokens for experts, beside torch.
 
 Needs what bench_gpu.py needs. What is measured goes to $OUT/regret.jsonl, else to FILE, a line at
 a time; with both, $OUT/regret.jsonl begins with what FILE holds. A measurement that hangs or breaks

@@ -3,53 +3,19 @@
 pinned but sizes, beside what a user of torch writes. Results of both are checked first."""
 
 import itertools
-import math
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from harness import build, team_for
+from harness import team_for
+from regret_attention import (causal_gathered_attention, causal_ulysses, flash_decode, ulysses,
+                              ulysses_attention)
+from regret_case import Case, check, empty, exchanged, fastest_peer, kernel_of, refilled
+from regret_experts import dispatch_prefill, tp_mlp
 from regret_guard import default_beside_peer, guarded, is_over, told
 
 EPS = 1e-5
-HEAD = 128  # elements of a head
-
-
-class Case:
-    """What is measured: the kernel's launch, how inputs are filled, its outputs, what they should
-    be, and what torch's user writes, which gives the same outputs. `prepare` gives peers their
-    inputs again that they write over."""
-
-    def __init__(self, launch, fill, outputs, reference, peers, tolerance, prepare=lambda: None):
-        self.launch, self.fill, self.outputs = launch, fill, outputs
-        self.reference, self.peers, self.tolerance = reference, peers, tolerance
-        self.prepare = prepare
-
-
-def empty(*shape, dtype=torch.bfloat16):
-    return torch.empty(*shape, device="cuda", dtype=dtype)
-
-
-def kernel_of(bench, options, program, name, **constants):
-    library, _ = build(bench, options, program, flags=("--kernel", name), **constants)
-    return getattr(library, name)
-
-
-def refilled(bench, *tensors):
-    """Fills tensors with fresh numbers."""
-    def fill():
-        for tensor in tensors:
-            tensor.copy_(bench.random(*tensor.shape))
-    return fill
-
-
-def exchanged(x):
-    """This rank's part of each rank's tensor, whose first dimension is ranks."""
-    x = x.contiguous()
-    out = torch.empty_like(x)
-    dist.all_to_all_single(out, x)
-    return out
 
 
 # ---- Each operation: what M, N and K are, stands in regret_shapes.py ----
@@ -108,39 +74,6 @@ def all_to_all_gemm(bench, options, team, drawn):
     return Case(lambda: kernel(parts, b, c, team=team), refilled(bench, parts, b), [c],
                 lambda: [exchanged(parts).view(w * rows, k).double() @ b.double().T],
                 [lambda: [torch.matmul(exchanged(parts).view(w * rows, k), b.T)]], 1e-2)
-
-
-def ulysses(bench, options, team, drawn):
-    w, length, heads = bench.ranks, drawn.m // bench.ranks, drawn.n
-    x, y = bench.random(length, w * heads, HEAD), empty(w * length, heads, HEAD)
-    kernel = kernel_of(bench, options, "ulysses", "to_heads", T="bf16")
-
-    def torchs():
-        parts = x.view(length, w, heads, HEAD).transpose(0, 1)
-        return [exchanged(parts).view(w * length, heads, HEAD)]
-
-    return Case(lambda: kernel(x, y, team=team), refilled(bench, x), [y], torchs, [torchs], 0.0)
-
-
-def ulysses_attention(bench, options, team, drawn):
-    w, length, heads = bench.ranks, drawn.m // bench.ranks, drawn.n
-    q, y = bench.random(w, heads, 1, length, HEAD), empty(w, heads, 1, length, HEAD)
-    k, v = bench.random(w, heads, length, HEAD), bench.random(w, heads, length, HEAD)
-    scale = 1 / math.sqrt(HEAD)
-    kernel = kernel_of(bench, options, "ulysses_attention", "ulysses_attention", T="bf16", D=HEAD)
-
-    def whole(x):
-        """All positions of this rank's heads."""
-        return exchanged(x.view(w, heads, length, HEAD)).transpose(0, 1).reshape(
-            1, heads, w * length, HEAD)
-
-    def torchs(kind=torch.bfloat16):
-        made = F.scaled_dot_product_attention(*(whole(x).to(kind) for x in (q, k, v)), scale=scale)
-        parts = made.view(heads, w, length, HEAD).transpose(0, 1)
-        return [exchanged(parts).view(w, heads, 1, length, HEAD)]
-
-    return Case(lambda: kernel(q, k, v, scale, y, team=team), refilled(bench, q, k, v), [y],
-                lambda: torchs(torch.float32), [torchs], 1e-2)
 
 
 def cross_entropy(bench, options, team, drawn):
@@ -221,50 +154,10 @@ def split_k_gemm(bench, options, team, drawn):
 OPERATIONS = {"all_reduce_norm": all_reduce_norm, "all_to_all_gemm": all_to_all_gemm,
               "ulysses": ulysses, "ulysses_attention": ulysses_attention,
               "cross_entropy": cross_entropy, "int8_gemm_ar": int8_gemm_ar,
-              "split_k_gemm": split_k_gemm}
-
-
-def check(bench, key, case):
-    """(whether both runs on fresh inputs gave what they should, the largest relative error)."""
-    worst = 0.0
-    for _ in range(2):
-        case.fill()
-        for output in case.outputs:
-            bench.poison(output)
-        case.launch()
-        torch.cuda.synchronize()
-        for output, want in zip(case.outputs, case.reference()):
-            worst = max(worst, bench.error(output, want))
-    if worst > case.tolerance:
-        bench.failures += 1
-        bench.say(f"WRONG {key}: relative error {worst:.2e}, at most {case.tolerance:.0e}")
-    return worst <= case.tolerance, worst
-
-
-def prepared(bench, case):
-    """On all ranks, as peers may read each other's memory."""
-    torch.cuda.synchronize()
-    dist.barrier()
-    case.prepare()
-    torch.cuda.synchronize()
-    dist.barrier()
-
-
-def fastest_peer(bench, case):
-    """Milliseconds of the fastest peer that is right, or None."""
-    want, best = case.reference(), None
-    for peer in case.peers:
-        prepared(bench, case)
-        spent = bench.attempt(peer)
-        if spent is None:
-            continue
-        prepared(bench, case)
-        wrong = max(bench.error(got, one) for got, one in zip(peer(), want))
-        if wrong > max(case.tolerance, 1e-2):
-            bench.say(f"peer: it is wrong: relative error {wrong:.2e}")
-        elif best is None or spent < best:
-            best = spent
-    return best
+              "split_k_gemm": split_k_gemm, "causal_ulysses": causal_ulysses,
+              "causal_gathered_attention": causal_gathered_attention,
+              "flash_decode": flash_decode, "tp_mlp": tp_mlp,
+              "dispatch_prefill": dispatch_prefill}
 
 
 def measure(bench, options, log, drawn):

@@ -14,7 +14,10 @@ FORMS = ("nt", "nn", "tn")
 LAYERS = ("ag_gemm", "gemm_rs", "gemm_ar")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 JOINED = ("all_reduce_norm", "all_to_all_gemm", "ulysses", "ulysses_attention", "cross_entropy",
-          "int8_gemm_ar", "split_k_gemm")
+          "int8_gemm_ar", "split_k_gemm", "causal_ulysses", "causal_gathered_attention",
+          "flash_decode", "tp_mlp", "dispatch_prefill")
+# Those of attention to all positions.
+ATTENTION = ("ulysses_attention", "causal_ulysses", "causal_gathered_attention")
 # Hidden sizes of models, which all_reduce_norm is built for.
 HIDDEN = (2048, 2880, 4096, 5120, 6144, 7168, 8192)
 MOST_ROWS = 16384
@@ -104,8 +107,9 @@ class Collective(collections.namedtuple("Collective", "op count hidden ranks")):
 
 class Joined(collections.namedtuple("Joined", "op m n k ranks")):
     """M rows, N and K of one rank's product. Rows of N elements (all_reduce_norm), N columns of the
-    vocabulary a rank (cross_entropy), M positions of all ranks in N heads a rank (ulysses); K is 0
-    where there is no product."""
+    vocabulary a rank (cross_entropy), M positions of all ranks in N heads a rank (ulysses and
+    attention), N sequences of M keys (flash_decode), M tokens of each rank of N elements
+    (dispatch_prefill); K is 0 where there is no product. A layer has N columns a rank (tp_mlp)."""
 
     @property
     def key(self):
@@ -191,7 +195,15 @@ def joined_sizes(rng, op, ranks, unaligned):
         return m, rng.choice(HIDDEN), 0
     if op == "cross_entropy":
         return m, *sides(rng, 8, unaligned)[:1], 0
-    if op.startswith("ulysses"):
+    if op == "flash_decode":
+        keys = -(-log_uniform(rng, 1 << 10, 1 << 20) // ranks) * ranks
+        return keys, log_uniform(rng, 1, max(1, min(64, (1 << 20) // keys))), 0
+    if op == "dispatch_prefill":
+        # A scale for each 128 elements.
+        return min(m, 4096), rng.choice([hidden for hidden in HIDDEN if hidden % 128 == 0]), 0
+    if op == "causal_gathered_attention":
+        return -(-m // (2 * ranks)) * 2 * ranks, rng.randint(1, 16), 0
+    if "ulysses" in op:
         return of_all, rng.randint(1, 16), 0
     if op == "split_k_gemm":
         # Few tiles, and a long sum.
@@ -211,9 +223,9 @@ def joined(settings, ranks):
         m, n, k = joined_sizes(rng, op, ranks, settings["unaligned"])
         drawn = Joined(op, m, n, k, ranks)
         # Attention multiplies twice, each position of all heads by all others.
-        operations = 4 * m * m * n * 128 if op == "ulysses_attention" else 2 * m * n * k
-        elements = m * n * 128 * 8 if op.startswith("ulysses") else \
-            m * k + n * k + 3 * m * n * ranks
+        operations = 4 * m * m * n * 128 if op in ATTENTION else 2 * m * n * k
+        elements = m * n * 128 * 8 if op in ("ulysses", *ATTENTION) else \
+            m * n * 128 * 16 if op == "flash_decode" else m * k + n * k + 3 * m * n * ranks
         if operations <= settings["operations"] and 8 * elements <= settings["memory"]:
             yield drawn
 

@@ -82,8 +82,15 @@ class Drawing(unittest.TestCase):
         drawn = some(shapes.joined(SETTINGS, 3), 700)
         self.assertEqual({its.op for its in drawn}, set(shapes.JOINED))
         for its in drawn:
-            if its.op in ("ulysses", "ulysses_attention", "all_to_all_gemm"):
+            if its.op in ("ulysses", "ulysses_attention", "causal_ulysses", "all_to_all_gemm",
+                          "flash_decode", "tp_mlp"):
                 self.assertEqual(its.m % 3, 0)
+            if its.op == "causal_gathered_attention":
+                self.assertEqual(its.m % 6, 0)
+            if its.op == "flash_decode":
+                self.assertLessEqual(its.m * its.n, (1 << 20) + 3)
+            if its.op == "dispatch_prefill":
+                self.assertEqual(its.n % 128, 0)
             if its.op == "int8_gemm_ar":
                 self.assertGreater(its.m, 16)
                 self.assertEqual((its.n % 8, its.k % 8), (0, 0))
@@ -91,13 +98,15 @@ class Drawing(unittest.TestCase):
             if its.op == "all_reduce_norm":
                 self.assertIn(its.n, shapes.HIDDEN)
             self.assertEqual(its.k == 0, its.op not in ("all_to_all_gemm", "int8_gemm_ar",
-                                                        "split_k_gemm"))
+                                                        "split_k_gemm", "tp_mlp"))
             self.assertLessEqual(2 * its.m * its.n * its.k, SETTINGS["operations"])
         self.assertEqual(len({its.key for its in drawn}), len(set(drawn)))
 
     def test_joined_kernels_are_declared(self):
-        with open(os.path.join(regret.HERE, "regret_joined.py"), encoding="utf-8") as file:
-            text = file.read()
+        text = ""
+        for name in ("attention", "experts", "joined"):
+            with open(os.path.join(regret.HERE, f"regret_{name}.py"), encoding="utf-8") as file:
+                text += file.read()
         ops = dict(re.findall(r'"(\w+)": (\w+)[,}]', text[text.index("OPERATIONS = "):]))
         self.assertEqual(tuple(ops), shapes.JOINED)
         programs = re.findall(r'kernel_of\(bench, options, "(\w+)", "?(\w+)', text)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Layers of regret.py's joined kernels: tokens on the way to their experts, and a gated layer."""
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from attention import gathered
+from regret_case import Case, empty, kernel_of, refilled
+
+EXPERTS, TOPK = 256, 8
+BLOCK = 128  # elements of a scale
+
+
+def tp_mlp(bench, options, team, drawn):
+    rows, n, k = drawn.m // bench.ranks, drawn.n, drawn.k
+    x, g, u = bench.random(rows, k), bench.random(n, k), bench.random(n, k)
+    w, y, whole = bench.random(k, n), empty(rows, k), empty(drawn.m, k)
+    kernel = kernel_of(bench, options, "tp_mlp", "tp_mlp", T="bf16")
+    gate = torch.compile(lambda one, other: F.silu(one) * other)
+
+    def torchs():
+        dist.all_gather_into_tensor(whole, x)
+        out = empty(rows, k)
+        dist.reduce_scatter_tensor(out, gate(whole @ g.T, whole @ u.T) @ w.T)
+        return [out]
+
+    def reference():
+        every = gathered(x).view(drawn.m, k).double()
+        part = (F.silu(every @ g.double().T) * (every @ u.double().T)) @ w.double().T
+        dist.all_reduce(part)
+        return [part[bench.rank * rows:(bench.rank + 1) * rows]]
+
+    return Case(lambda: kernel(x, g, u, w, y, team=team), refilled(bench, x), [y], reference,
+                [torchs], 2e-2)
+
+
+def dispatch_prefill(bench, options, team, drawn):
+    """M tokens of each rank, N elements each. The peer tells others how many rows go where."""
+    tokens, h, w = drawn.m, drawn.n, bench.ranks
+    of_rank = EXPERTS // w
+    f8 = torch.float8_e4m3fn
+    x, weight = bench.random(tokens, h), torch.rand(tokens, TOPK, device="cuda")
+    expert = empty(tokens, TOPK, dtype=torch.int32)
+    place = empty(tokens, w, dtype=torch.int32)
+    rows = team.symm_empty((2, w, tokens, h), f8)
+    scales = team.symm_empty((2, w, tokens, h // BLOCK), torch.float32)
+    chosen = team.symm_empty((2, w, tokens, TOPK), torch.int32)
+    weights = team.symm_empty((2, w, tokens, TOPK), torch.float32)
+    count = team.symm_empty((2, w), torch.int32)
+    kernel = kernel_of(bench, options, "moe_prefill", "dispatch_prefill", T="bf16", TOPK=TOPK,
+                       EPR=of_rank, MAX=tokens, H=h)
+    launches = [0]
+
+    def launch():
+        kernel(x, expert, weight, rows, scales, chosen, weights, count, place, team=team)
+        launches[0] += 1
+
+    def fill():
+        x.copy_(bench.random(tokens, h))
+        scores = bench.random(tokens, of_rank * w, dtype=torch.float32)
+        expert.copy_(scores.topk(TOPK).indices)
+        # Not a number, in f8.
+        rows.view(torch.uint8).fill_(0x7F)
+        torch.cuda.synchronize()
+        dist.barrier()
+
+    @torch.compile
+    def quantized(values):
+        parts = values.float().view(tokens, h // BLOCK, BLOCK)
+        scale = parts.abs().amax(-1).clamp_min(1e-10) / 448
+        return (parts / scale[..., None]).to(f8).view(tokens, h), scale
+
+    def goes():
+        """Which token goes to which rank."""
+        table = torch.zeros(tokens, w, device="cuda", dtype=torch.bool)
+        return table.scatter_(1, (expert // of_rank).long(), True)
+
+    def torchs():
+        table = goes()
+        sends = table.sum(0)
+        comes = torch.empty_like(sends)
+        dist.all_to_all_single(comes, sends)
+        token = table.T.nonzero()[:, 1]
+        sends, comes = sends.tolist(), comes.tolist()
+        came = []
+        for part in (*quantized(x), expert, weight):
+            # NCCL has no elements of f8.
+            part = part.view(torch.uint8) if part.dtype == f8 else part
+            out = empty(sum(comes), part.shape[1], dtype=part.dtype)
+            dist.all_to_all_single(out, part[token].contiguous(), comes, sends)
+            came.append(out)
+        return [came[0].view(f8), *came[1:]]
+
+    def ordered():
+        """What the last launch brought, in the order of ranks and of their tokens."""
+        half, at = (launches[0] - 1) % 2, gathered(place)[:, :, bench.rank].long()
+        source, token = (at >= 0).nonzero(as_tuple=True)
+        came = [held[half, source, at[source, token]]
+                for held in (rows.view(torch.uint8), scales, chosen, weights)]
+        return [came[0].view(f8), *came[1:]]
+
+    def reference():
+        tables = gathered(goes())[:, :, bench.rank]
+        values, scale = quantized(x)
+        every = [gathered(part)[tables]
+                 for part in (values.view(torch.uint8), scale, expert, weight)]
+        return [every[0].view(f8).double(), *every[1:]]
+
+    fill()
+    return Case(launch, fill, [place], reference, [torchs], 1e-2, ordered=ordered)
