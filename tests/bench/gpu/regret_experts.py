@@ -10,6 +10,7 @@ from regret_case import Case, empty, kernel_of, refilled
 
 EXPERTS, TOPK = 256, 8
 BLOCK = 128  # elements of a scale
+FEW = 128  # tokens of a rank for which decoding has buffers
 
 
 def tp_mlp(bench, options, team, drawn):
@@ -35,25 +36,41 @@ def tp_mlp(bench, options, team, drawn):
                 [torchs], 2e-2)
 
 
+def constants(bench, drawn, most):
+    return {"T": "bf16", "TOPK": TOPK, "EPR": EXPERTS // bench.ranks, "MAX": most, "H": drawn.n}
+
+
 def dispatch_prefill(bench, options, team, drawn):
-    """M tokens of each rank, N elements each. The peer tells others how many rows go where."""
+    kernel = kernel_of(bench, options, "moe_prefill", "dispatch_prefill",
+                       **constants(bench, drawn, drawn.m))
+    return dispatched(bench, team, drawn, kernel, drawn.m, weighted=True)
+
+
+def dispatch_quantized(bench, options, team, drawn):
+    kernel = kernel_of(bench, options, "moe_quantized", "dispatch_quantized",
+                       **constants(bench, drawn, FEW))
+    return dispatched(bench, team, drawn, kernel, FEW, weighted=False)
+
+
+def dispatched(bench, team, drawn, kernel, most, weighted):
+    """M tokens of each rank, N elements each, once to each rank of their experts, with the weights
+    of these if `weighted`. The peer tells others how many rows go where."""
     tokens, h, w = drawn.m, drawn.n, bench.ranks
     of_rank = EXPERTS // w
     f8 = torch.float8_e4m3fn
-    x, weight = bench.random(tokens, h), torch.rand(tokens, TOPK, device="cuda")
+    x = bench.random(tokens, h)
+    weight = [torch.rand(tokens, TOPK, device="cuda")] * weighted
     expert = empty(tokens, TOPK, dtype=torch.int32)
     place = empty(tokens, w, dtype=torch.int32)
-    rows = team.symm_empty((2, w, tokens, h), f8)
-    scales = team.symm_empty((2, w, tokens, h // BLOCK), torch.float32)
-    chosen = team.symm_empty((2, w, tokens, TOPK), torch.int32)
-    weights = team.symm_empty((2, w, tokens, TOPK), torch.float32)
+    rows = team.symm_empty((2, w, most, h), f8)
+    scales = team.symm_empty((2, w, most, h // BLOCK), torch.float32)
+    chosen = team.symm_empty((2, w, most, TOPK), torch.int32)
+    weights = [team.symm_empty((2, w, most, TOPK), torch.float32) for _ in weight]
     count = team.symm_empty((2, w), torch.int32)
-    kernel = kernel_of(bench, options, "moe_prefill", "dispatch_prefill", T="bf16", TOPK=TOPK,
-                       EPR=of_rank, MAX=tokens, H=h)
     launches = [0]
 
     def launch():
-        kernel(x, expert, weight, rows, scales, chosen, weights, count, place, team=team)
+        kernel(x, expert, *weight, rows, scales, chosen, *weights, count, place, team=team)
         launches[0] += 1
 
     def fill():
@@ -84,7 +101,7 @@ def dispatch_prefill(bench, options, team, drawn):
         token = table.T.nonzero()[:, 1]
         sends, comes = sends.tolist(), comes.tolist()
         came = []
-        for part in (*quantized(x), expert, weight):
+        for part in (*quantized(x), expert, *weight):
             # NCCL has no elements of f8.
             part = part.view(torch.uint8) if part.dtype == f8 else part
             out = empty(sum(comes), part.shape[1], dtype=part.dtype)
@@ -97,14 +114,14 @@ def dispatch_prefill(bench, options, team, drawn):
         half, at = (launches[0] - 1) % 2, gathered(place)[:, :, bench.rank].long()
         source, token = (at >= 0).nonzero(as_tuple=True)
         came = [held[half, source, at[source, token]]
-                for held in (rows.view(torch.uint8), scales, chosen, weights)]
+                for held in (rows.view(torch.uint8), scales, chosen, *weights)]
         return [came[0].view(f8), *came[1:]]
 
     def reference():
         tables = gathered(goes())[:, :, bench.rank]
         values, scale = quantized(x)
         every = [gathered(part)[tables]
-                 for part in (values.view(torch.uint8), scale, expert, weight)]
+                 for part in (values.view(torch.uint8), scale, expert, *weight)]
         return [every[0].view(f8).double(), *every[1:]]
 
     fill()

@@ -15,7 +15,7 @@ LAYERS = ("ag_gemm", "gemm_rs", "gemm_ar")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 JOINED = ("all_reduce_norm", "all_to_all_gemm", "ulysses", "ulysses_attention", "cross_entropy",
           "int8_gemm_ar", "split_k_gemm", "causal_ulysses", "causal_gathered_attention",
-          "flash_decode", "tp_mlp", "dispatch_prefill")
+          "flash_decode", "tp_mlp", "dispatch_prefill", "dispatch_quantized")
 # Those of attention to all positions.
 ATTENTION = ("ulysses_attention", "causal_ulysses", "causal_gathered_attention")
 # Hidden sizes of models, which all_reduce_norm is built for.
@@ -109,7 +109,7 @@ class Joined(collections.namedtuple("Joined", "op m n k ranks")):
     """M rows, N and K of one rank's product. Rows of N elements (all_reduce_norm), N columns of the
     vocabulary a rank (cross_entropy), M positions of all ranks in N heads a rank (ulysses and
     attention), N sequences of M keys (flash_decode), M tokens of each rank of N elements
-    (dispatch_prefill); K is 0 where there is no product. A layer has N columns a rank (tp_mlp)."""
+    (dispatches), N columns of a layer a rank (tp_mlp); K is 0 where there is no product."""
 
     @property
     def key(self):
@@ -198,9 +198,10 @@ def joined_sizes(rng, op, ranks, unaligned):
     if op == "flash_decode":
         keys = -(-log_uniform(rng, 1 << 10, 1 << 20) // ranks) * ranks
         return keys, log_uniform(rng, 1, max(1, min(64, (1 << 20) // keys))), 0
-    if op == "dispatch_prefill":
-        # A scale for each 128 elements.
-        return min(m, 4096), rng.choice([hidden for hidden in HIDDEN if hidden % 128 == 0]), 0
+    if op.startswith("dispatch"):
+        # The few tokens of decoding, or many; a scale for each 128 elements.
+        m = min(m, 4096) if op == "dispatch_prefill" else log_uniform(rng, 1, 128)
+        return m, rng.choice([hidden for hidden in HIDDEN if hidden % 128 == 0]), 0
     if op == "causal_gathered_attention":
         return -(-m // (2 * ranks)) * 2 * ranks, rng.randint(1, 16), 0
     if "ulysses" in op:

@@ -89,8 +89,9 @@ class Drawing(unittest.TestCase):
                 self.assertEqual(its.m % 6, 0)
             if its.op == "flash_decode":
                 self.assertLessEqual(its.m * its.n, (1 << 20) + 3)
-            if its.op == "dispatch_prefill":
+            if its.op.startswith("dispatch"):
                 self.assertEqual(its.n % 128, 0)
+                self.assertLessEqual(its.m, 128 if its.op == "dispatch_quantized" else 4096)
             if its.op == "int8_gemm_ar":
                 self.assertGreater(its.m, 16)
                 self.assertEqual((its.n % 8, its.k % 8), (0, 0))
