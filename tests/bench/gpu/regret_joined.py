@@ -14,6 +14,7 @@ from regret_attention import (causal_gathered_attention, causal_ulysses, flash_d
 from regret_case import Case, check, empty, exchanged, fastest_peer, kernel_of, refilled
 from regret_experts import dispatch_prefill, dispatch_quantized, tp_mlp
 from regret_guard import default_beside_peer, guarded, is_over, told
+from regret_scaled import ag_row_scaled, row_scaled_rs
 
 EPS = 1e-5
 
@@ -157,7 +158,8 @@ OPERATIONS = {"all_reduce_norm": all_reduce_norm, "all_to_all_gemm": all_to_all_
               "split_k_gemm": split_k_gemm, "causal_ulysses": causal_ulysses,
               "causal_gathered_attention": causal_gathered_attention,
               "flash_decode": flash_decode, "tp_mlp": tp_mlp,
-              "dispatch_prefill": dispatch_prefill, "dispatch_quantized": dispatch_quantized}
+              "dispatch_prefill": dispatch_prefill, "dispatch_quantized": dispatch_quantized,
+              "ag_row_scaled": ag_row_scaled, "row_scaled_rs": row_scaled_rs}
 
 
 def measure(bench, options, log, drawn):

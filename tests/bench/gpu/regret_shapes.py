@@ -15,7 +15,8 @@ LAYERS = ("ag_gemm", "gemm_rs", "gemm_ar")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 JOINED = ("all_reduce_norm", "all_to_all_gemm", "ulysses", "ulysses_attention", "cross_entropy",
           "int8_gemm_ar", "split_k_gemm", "causal_ulysses", "causal_gathered_attention",
-          "flash_decode", "tp_mlp", "dispatch_prefill", "dispatch_quantized")
+          "flash_decode", "tp_mlp", "dispatch_prefill", "dispatch_quantized", "ag_row_scaled",
+          "row_scaled_rs")
 # Those of attention to all positions.
 ATTENTION = ("ulysses_attention", "causal_ulysses", "causal_gathered_attention")
 # Hidden sizes of models, which all_reduce_norm is built for.
@@ -213,6 +214,9 @@ def joined_sizes(rng, op, ranks, unaligned):
         # What torch's product of 8-bit integers takes; sums of all ranks stay below 2^31.
         n, k = sides(rng, 8, 0.0)
         return max(m, 17), n, min(k, 131071 // ranks // 8 * 8)
+    if op in ("ag_row_scaled", "row_scaled_rs"):
+        # What torch's product of f8 takes.
+        return of_all, *sides(rng, 16, 0.0)
     return of_all, *sides(rng, 8, unaligned)
 
 

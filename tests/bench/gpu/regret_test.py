@@ -85,6 +85,8 @@ class Drawing(unittest.TestCase):
             if its.op in ("ulysses", "ulysses_attention", "causal_ulysses", "all_to_all_gemm",
                           "flash_decode", "tp_mlp"):
                 self.assertEqual(its.m % 3, 0)
+            if its.op in ("ag_row_scaled", "row_scaled_rs"):
+                self.assertEqual((its.m % 3, its.n % 16, its.k % 16), (0, 0, 0))
             if its.op == "causal_gathered_attention":
                 self.assertEqual(its.m % 6, 0)
             if its.op == "flash_decode":
@@ -99,13 +101,14 @@ class Drawing(unittest.TestCase):
             if its.op == "all_reduce_norm":
                 self.assertIn(its.n, shapes.HIDDEN)
             self.assertEqual(its.k == 0, its.op not in ("all_to_all_gemm", "int8_gemm_ar",
-                                                        "split_k_gemm", "tp_mlp"))
+                                                        "split_k_gemm", "tp_mlp", "ag_row_scaled",
+                                                        "row_scaled_rs"))
             self.assertLessEqual(2 * its.m * its.n * its.k, SETTINGS["operations"])
         self.assertEqual(len({its.key for its in drawn}), len(set(drawn)))
 
     def test_joined_kernels_are_declared(self):
         text = ""
-        for name in ("attention", "experts", "joined"):
+        for name in ("attention", "experts", "scaled", "joined"):
             with open(os.path.join(regret.HERE, f"regret_{name}.py"), encoding="utf-8") as file:
                 text += file.read()
         ops = dict(re.findall(r'"(\w+)": (\w+)[,}]', text[text.index("OPERATIONS = "):]))
