@@ -28,8 +28,8 @@ extern "C" {
 /* Sets of spaces are words of 32 bits. */
 #define DTILE_DEVICE_MAX_SPACES 32
 /* Bytes of parameters that a launch can have: on NVIDIA's GPUs with drivers before CUDA 12.1 or PTX
- * before 8.1, and since (PTX ISA, "Kernel Function Parameters"). On AMD's GPUs they are memory, of
- * which HIP has a ring of 1 MiB: the number is a choice that leaves room for many launches. */
+ * before 8.1, and since (PTX ISA, "Kernel Function Parameters"). On AMD's GPUs they are memory,
+ * and the limit is a choice. */
 #define DTILE_CUDA_FEW_PARAMETER_BYTES 4352
 #define DTILE_CUDA_PARAMETER_BYTES 32764
 #define DTILE_HIP_PARAMETER_BYTES 32768

@@ -281,9 +281,8 @@ namespace dtile::protocol {
 
 namespace {
 
-/// Work for the search for paths from all ranks. Kernels that have them take a hundredth of it on a
-/// line of ranks, and more on a mesh.
-constexpr uint64_t kDriftWork = 400'000;
+/// Work for the search for paths from all ranks; kernels that have them take a tenth of it.
+constexpr uint64_t kDriftWork = 40'000;
 
 } // namespace
 
