@@ -30,10 +30,8 @@ constexpr int64_t kMostEach = 8;
 /// Registers of a thread of a kernel with products.
 constexpr int64_t kThreadRegisters = 168;
 /// Registers of a thread for the tiles that it holds at once; what more they take is spilled. The
-/// same where sums are nothing but stored: then helper warps spill, which have few registers, but
-/// not those that multiply. The same with the partial sums that are promoted to a tile.
+/// same with the partial sums that are promoted to one of them.
 constexpr int64_t kGroupTileRegisters = 128;
-constexpr int64_t kStoredSumRegisters = TargetFacts::kGroupRegisters;
 constexpr int64_t kPromotedTileRegisters = 160;
 /// The same where operands are in registers, too.
 constexpr int64_t kTileRegisters = 80;
@@ -110,28 +108,13 @@ int64_t partialRegisters(Op &kernel, const TargetFacts &machine) {
   return most;
 }
 
-/// Whether all that the bodies compute with tiles is sums of products, which they store in this
-/// GPU's memory.
-bool onlyStoresSums(Op &kernel, const TargetFacts &machine) {
-  bool isOnly = true;
-  ir::walk(kernel, [&](const Op &op) {
-    const bool isTile = op.numResults() == 1 && op.result()->type().isTile();
-    if (isTile && !op.has(ir::attr::warpgroups))
-      isOnly &= !model::computes(op) || model::arithmeticTime(op, machine) == 0;
-    isOnly &= !op.hasEffect(ir::RemoteWrite | ir::Signal);
-  });
-  return isOnly;
-}
-
 /// Whether registers hold the tiles of the kernel's bodies.
 bool holdsTiles(Op &kernel, const TargetFacts &machine) {
   const int64_t tiles = tileRegisters(kernel, machine);
   if (!hasStagedLoads(kernel))
     return tiles <= kTileRegisters;
-  const int64_t partial = partialRegisters(kernel, machine);
-  if (partial > 0)
-    return tiles <= kGroupTileRegisters && tiles + partial <= kPromotedTileRegisters;
-  return tiles <= (onlyStoresSums(kernel, machine) ? kStoredSumRegisters : kGroupTileRegisters);
+  return tiles <= kGroupTileRegisters &&
+         tiles + partialRegisters(kernel, machine) <= kPromotedTileRegisters;
 }
 
 /// Means over bodies of a space, in nanoseconds.
