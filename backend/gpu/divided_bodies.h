@@ -2,7 +2,7 @@
 // Private to backend/gpu: launches whose last round of bodies is divided among all programs (For,
 // split_rounds), where it would leave most of them without.
 //
-// There are B bodies of L iterations for P programs, P < B. In floor(B / P) rounds each program
+// There are B bodies of L iterations for P programs. In floor(B / P) rounds each program
 // runs a whole body. R bodies are left. Of these, up to P / 2 are run by two programs each, and
 // what is then left, up to P / 4, by four: each runs an equal part of the iterations. So the rest
 // takes a quarter, a half or three quarters of a round; where R is more, it takes a whole one.

@@ -11,7 +11,7 @@
 //     multiply on, one stage more ahead. The wait comes once: from then on the groups end their
 //     sums at different times; or
 //   - all groups write each part: tiles of more rows, or transposed ones. They wait for all parts
-//     but the last, which pays where the loop would have two stages otherwise.
+//     but the last.
 // Leaves alone: bodies that do more than multiply and store the sum: groups that take turns would
 //   meet there, while one waits for what the other stores; and stores to peers.
 #include "ir/analysis/communication.h"

@@ -35,10 +35,11 @@
  * are shared out are as many as a space's bodies times `parts`, and each takes its part of the
  * loop, and the exchange. A space's programs are whole clusters, which take bodies in turn.
  *
- * Divided bodies. Of a space with more bodies than programs whose last round has a quarter of them,
- * a half or three quarters, bodies of that round may be divided between programs
- * (dtile_device_space.divide): it takes a quarter of a round, a half or both, and what it takes to
- * add up. */
+ * Divided bodies. Of a space whose last round has bodies for a quarter of its programs, a half or
+ * three quarters, bodies of that round may be divided between programs (dtile_device_space.divide):
+ * it takes a quarter of a round, a half or both, and what it takes to add up. The only space that
+ * is free to choose gets up to four programs a body for that where it has fewer bodies than
+ * programs can run. */
 #pragma once
 
 #include "backend/runtime/kernel_abi.h"
