@@ -11,7 +11,6 @@
 #include "ir/analysis/shared_memory_plan.h"
 #include "ir/core/op_classes.h"
 #include "ir/core/tile_order.h"
-#include "ir/model/body_time.h"
 #include "ir/model/launch_sizes.h"
 
 #include <algorithm>
@@ -20,11 +19,10 @@ namespace dtile::backend::gpu {
 
 using ir::Op;
 using ir::OpKind;
+using ir::Value;
 
 namespace {
 
-/// Bodies whose times stand for all of a space.
-constexpr int64_t kSampledBodies = 5;
 /// Programs of one processor that occupancy calculators rarely exceed for tile kernels.
 constexpr int64_t kMostEach = 8;
 /// Registers of a thread of a kernel with products.
@@ -117,47 +115,17 @@ bool holdsTiles(Op &kernel, const TargetFacts &machine) {
          tiles + partialRegisters(kernel, machine) <= kPromotedTileRegisters;
 }
 
-/// Means over bodies of a space, in nanoseconds.
-struct BodyMeans {
-  int64_t weight = 1;
-  int64_t latency = 0;
-  /// Of the weight, what programs of a cluster share.
-  int64_t shared = 0;
-  double remoteBytes = 0;
-};
-
-BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
-                  model::LaunchSizes &sizes, model::BodyFacts &facts, const TargetFacts &machine,
-                  double together, double running, bool isPaired = false) {
-  const int64_t samples = std::min(bodies, kSampledBodies);
-  double weight = 0, latency = 0, shared = 0, remote = 0;
-  for (int64_t i = 0; i < samples; ++i) {
-    int64_t body = bodies / samples * i + (bodies / samples) / 2;
-    for (unsigned d = unsigned(counts.size()); d-- > 0; body /= counts[d]) {
-      const int64_t first = *sizes.number(*space.operand(3 * d));
-      const int64_t step = *sizes.number(*space.operand(3 * d + 2));
-      sizes.set(*space.body().arguments()[d], first + body % counts[d] * step);
-    }
-    model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running, &facts, isPaired);
-    weight += time.bodyTime(space.body());
-    latency += time.latency(space.body());
-    shared += time.sharedTime(space.body());
-    remote += time.remoteBytes(space.body());
-  }
-  if (samples == 0)
-    return {};
-  return {std::max<int64_t>(int64_t(weight / double(samples)), 1),
-          int64_t(latency / double(samples)), int64_t(shared / double(samples)),
-          remote / double(samples)};
-}
-
 } // namespace
 
 GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
-    : kernel_(kernel), machine_(machine), sizes_(model::freeSizes(kernel)) {
+    : machine_(machine), sizes_(model::freeSizes(kernel)), overhead_(launchTime(kernel, machine)) {
   for (Op &op : kernel.body().ops())
-    if (op.is(OpKind::Space))
+    if (op.is(OpKind::Space)) {
       spaces_.push_back(&op);
+      facts_.push_back(spaceFacts(op, machine));
+    }
+  if (machine.clusterPrograms > 1 && !spaces_.empty() && mayPairBodies(*spaces_.front()))
+    pairedDimension_ = ir::TileOrder::fromSpace(*spaces_.front()).pairedDimension();
   isPossible_ = spaces_.size() <= DTILE_DEVICE_MAX_SPACES && holdsTiles(kernel, machine);
   if (!hasStagedLoads(kernel)) {
     each_ = std::clamp<int64_t>(ir::programsInShared(machine, sharedBytes(kernel)), 1, kMostEach);
@@ -171,34 +139,35 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
 
 /// What a launch of certain sizes has to do.
 struct GpuLaunchEstimate::Work {
-  explicit Work(int64_t ranks) : ranks(ranks), sizes(ranks) {}
-  int64_t ranks;
-  model::LaunchSizes sizes;
-  dtile_device_space facts[DTILE_DEVICE_MAX_SPACES] = {};
+  int64_t ranks = 1;
   int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {};
   llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> counts;
 };
 
-bool GpuLaunchEstimate::isByTma(Work &work) {
-  return llvm::all_of(spaces_, [&](Op *space) {
-    bool isAligned = true;
-    ir::walk(*space, [&](Op &op) {
-      if (ir::comesVia(op, ir::LoadPath::Tma))
-        isAligned &= work.sizes.byRowStart(op, {.anywhere = 1}) == 0;
-    });
-    return isAligned;
-  });
+/// How its programs are shared among the spaces, and how long they take.
+struct GpuLaunchEstimate::Launch {
+  /// Programs on all processors, and on one.
+  int64_t running = 1, together = 1;
+  dtile_device_space facts[DTILE_DEVICE_MAX_SPACES] = {};
+  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {};
+  /// Nanoseconds of a body, of what of it no other hides, and of when a space's last one ends.
+  int64_t weights[DTILE_DEVICE_MAX_SPACES] = {};
+  int64_t latencies[DTILE_DEVICE_MAX_SPACES] = {};
+  double ends[DTILE_DEVICE_MAX_SPACES] = {};
+  /// Programs [first[s], first[s + 1]) are those of space s.
+  int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
+  int32_t programs = 0;
+  double remoteBytes = 0, linkTime = 0, total = 0;
+};
+
+bool GpuLaunchEstimate::isByTma() const {
+  return llvm::none_of(recorded_, [](const RecordedBodies &space) { return space.isUnaligned(); });
 }
 
-bool GpuLaunchEstimate::isUnstaged(Work &work) {
-  return llvm::any_of(spaces_, [&](Op *space) {
-    bool isAligned = true;
-    if (facts_.hasUnstagedBody(*space))
-      ir::walk(*space, [&](Op &op) {
-        if (ir::comesVia(op, ir::LoadPath::Tma))
-          isAligned &= work.sizes.byRowStart(op, {.anywhere = 1}) == 0;
-      });
-    return !isAligned;
+bool GpuLaunchEstimate::isUnstaged() {
+  return llvm::any_of(llvm::zip_equal(spaces_, recorded_), [&](const auto &pair) {
+    const auto &[space, recorded] = pair;
+    return bodyFacts_.hasUnstagedBody(*space) && recorded.isUnaligned();
   });
 }
 
@@ -215,112 +184,133 @@ uint32_t GpuLaunchEstimate::engineOf(const Work &work) const {
   return all <= kMostBodies && work.ranks > 1 ? engine : 0;
 }
 
-bool GpuLaunchEstimate::countBodies(Work &work) {
-  work.counts.resize(spaces_.size());
-  for (auto [s, space] : llvm::enumerate(spaces_)) {
-    work.facts[s] = spaceFacts(*space, machine_);
+void GpuLaunchEstimate::record(llvm::ArrayRef<Value *> sizes) {
+  if (!recorded_.empty() && sizes == llvm::ArrayRef(recordedFor_))
+    return;
+  recordedFor_ = sizes.vec();
+  recorded_.clear();
+  for (Op *space : spaces_)
+    recorded_.emplace_back(*space, sizes, machine_, bodyFacts_);
+}
+
+bool GpuLaunchEstimate::setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks, Work &work) {
+  if (spaces_.size() > DTILE_DEVICE_MAX_SPACES)
+    return false;
+  work.ranks = ranks;
+  for (size_t s = 0; s < spaces_.size(); ++s) {
+    recorded_[s].setLaunch(sizes, ranks);
+    auto counts = recorded_[s].counts();
+    if (!counts)
+      return false;
     work.bodies[s] = 1;
-    for (unsigned d = 0; d < ir::spaceDims(*space); ++d) {
-      const auto first = work.sizes.number(*space->operand(3 * d));
-      const auto end = work.sizes.number(*space->operand(3 * d + 1));
-      const auto step = work.sizes.number(*space->operand(3 * d + 2));
-      if (!first || !end || !step)
+    for (const int64_t count : *counts)
+      if (__builtin_mul_overflow(work.bodies[s], count, &work.bodies[s]))
         return false;
-      work.counts[s].push_back(model::blockCount(*first, *end, *step));
-      if (__builtin_mul_overflow(work.bodies[s], work.counts[s].back(), &work.bodies[s]))
-        return false;
-    }
+    work.counts.push_back(std::move(*counts));
   }
   return true;
 }
 
 std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownSizes &sizes,
                                                              int64_t ranks) {
-  Work work(ranks);
-  for (const auto &[size, value] : sizes)
-    work.sizes.set(*size, value);
-  if (!countBodies(work))
-    return std::nullopt;
-  const auto count = int32_t(spaces_.size());
-  const auto resident = int32_t(machine_.processors * each_);
-  const auto [running, together] = dtile_load_of(count, work.bodies, resident, machine_.processors);
-  int64_t weights[DTILE_DEVICE_MAX_SPACES] = {}, latencies[DTILE_DEVICE_MAX_SPACES] = {};
-  double bytes[DTILE_DEVICE_MAX_SPACES] = {};
-  model::ProgramShares made;
-  made.together = together;
-  made.running = running;
-  made.overhead = launchTime(kernel_, machine_);
-  for (auto [s, space] : llvm::enumerate(spaces_)) {
-    const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, facts_,
-                                    machine_, double(together), double(running));
-    weights[s] = means.weight;
-    latencies[s] = dtile_uncovered_latency(&work.facts[s], means.weight, means.latency, together);
-    dtile_add_unshared(&work.facts[s], means.weight, means.shared);
-    made.shares.push_back(work.facts[s].shares != 0);
-    bytes[s] = means.remoteBytes;
+  std::vector<Value *> known;
+  std::vector<int64_t> numbers;
+  for (const auto &[size, number] : sizes) {
+    known.push_back(size);
+    numbers.push_back(number);
   }
-  dtile_leave_to_engine(count, work.facts, engineOf(work), work.bodies, bytes,
-                        machine_.timing.linkRate, weights, latencies);
-  int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
-  if (dtile_share_programs(count, work.facts, work.bodies, weights, latencies, resident, first) < 0)
+  record(known);
+  Work work;
+  if (!setLaunch(numbers, ranks, work))
     return std::nullopt;
-  made.first.assign(first, first + count + 1);
+  const std::optional<Launch> launch = launchOf(work, 1);
+  if (!launch)
+    return std::nullopt;
+  model::ProgramShares made;
+  made.together = launch->together;
+  made.running = launch->running;
+  made.overhead = overhead_;
+  for (size_t s = 0; s < spaces_.size(); ++s)
+    made.shares.push_back(launch->facts[s].shares != 0);
+  made.first.assign(launch->first, launch->first + spaces_.size() + 1);
   return made;
 }
 
-std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> values,
-                                                     int64_t ranks) {
-  const std::optional<LaunchTimeline> launch = timeline(values, ranks);
+std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+  const std::optional<Launch> launch = fastest(sizes, ranks);
   return launch ? std::optional(launch->total) : std::nullopt;
 }
 
-std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(llvm::ArrayRef<int64_t> values,
+std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(llvm::ArrayRef<int64_t> sizes,
                                                           int64_t ranks) {
-  Work work(ranks);
-  for (auto [size, value] : llvm::zip_equal(sizes_, values))
-    work.sizes.set(*size, value);
-  if (!countBodies(work))
+  const std::optional<Launch> launch = fastest(sizes, ranks);
+  if (!launch)
     return std::nullopt;
-  std::optional<LaunchTimeline> best = timeline(work, 1);
+  LaunchTimeline made;
+  made.overhead = overhead_;
+  made.linkBytes = launch->remoteBytes;
+  made.linkTime = launch->linkTime;
+  made.total = launch->total;
+  double all = 0;
+  for (auto [s, space] : llvm::enumerate(spaces_)) {
+    all += double(launch->bodies[s]) * double(launch->weights[s]);
+    made.rows.push_back({.name = space->get(ir::attr::name).str(),
+                         .moves = launch->facts[s].most > 0,
+                         .waits = launch->facts[s].waits != 0,
+                         .bodies = launch->bodies[s],
+                         .programs = launch->first[s + 1] - launch->first[s],
+                         .end = launch->ends[s],
+                         .work = double(launch->weights[s]),
+                         .latency = double(launch->latencies[s])});
+  }
+  made.workTime = launch->programs == 0 ? 0 : all / double(launch->programs);
+  return made;
+}
+
+std::optional<GpuLaunchEstimate::Launch> GpuLaunchEstimate::fastest(llvm::ArrayRef<int64_t> sizes,
+                                                                    int64_t ranks) {
+  record(sizes_);
+  Work work;
+  if (!setLaunch(sizes, ranks, work))
+    return std::nullopt;
+  std::optional<Launch> best = launchOf(work, 1);
+  if (best && best->programs > 0)
+    pair(work, *best);
   for (int32_t parts = 2; best && parts <= std::min(machine_.clusterPrograms, +DTILE_MOST_PARTS);
        ++parts)
-    if (std::optional<LaunchTimeline> other = timeline(work, parts))
-      if (other->total < best->total)
-        best = std::move(other);
+    if (std::optional<Launch> other = launchOf(work, parts); other && other->total < best->total)
+      best = other;
   return best;
 }
 
-int32_t GpuLaunchEstimate::pair(Work &work, int32_t programs, Estimated of) {
-  Op &space = *spaces_.front();
-  if (machine_.clusterPrograms < 2 || !mayPairBodies(space) || !isByTma(work))
-    return programs;
+void GpuLaunchEstimate::pair(const Work &work, Launch &launch) {
+  if (!pairedDimension_ || !isByTma())
+    return;
   llvm::SmallVector<int64_t, 4> counts = work.counts.front();
-  int64_t &even = counts[*ir::TileOrder::fromSpace(space).pairedDimension()];
+  int64_t &even = counts[*pairedDimension_];
   if (even <= 1)
-    return programs;
+    return;
   even += even % 2;
   int64_t paired = 1;
   for (const int64_t count : counts)
     paired *= count;
-  const int32_t others = programs - of.first[1];
+  const int32_t others = launch.programs - launch.first[1];
   const int64_t room = residentInClusters(2) - (others + others % 2);
-  const auto [running, together] =
-      dtile_load_of(int32_t(spaces_.size()), work.bodies, int32_t(machine_.processors * each_),
-                    machine_.processors);
-  const BodyMeans means = meansOf(space, work.counts.front(), work.bodies[0], work.sizes, facts_,
-                                  machine_, double(together), double(running), /*isPaired=*/true);
-  const auto alone = double(of.weights[0] + of.latencies[0]);
-  const int32_t inPairs = dtile_pair_programs(paired, room, work.bodies[0], of.first[1],
-                                              double(of.facts[0].divide) / alone,
-                                              alone / double(means.weight + of.latencies[0]));
+  const BodyMeans means = recorded_.front().means(work.counts.front(), double(launch.together),
+                                                  double(launch.running), /*isPaired=*/true);
+  const auto alone = double(launch.weights[0] + launch.latencies[0]);
+  const int32_t inPairs = dtile_pair_programs(paired, room, work.bodies[0], launch.first[1],
+                                              double(launch.facts[0].divide) / alone,
+                                              alone / double(means.weight + launch.latencies[0]));
   if (inPairs == 0)
-    return programs;
-  of.bodies[0] = paired;
-  of.weights[0] = means.weight;
-  const int32_t moved = inPairs - of.first[1];
+    return;
+  launch.bodies[0] = paired;
+  launch.weights[0] = means.weight;
+  const int32_t moved = inPairs - launch.first[1];
   for (size_t s = 1; s <= spaces_.size(); ++s)
-    of.first[s] += moved;
-  return programs + moved;
+    launch.first[s] += moved;
+  launch.programs += moved;
+  addTimes(launch);
 }
 
 int32_t GpuLaunchEstimate::residentInClusters(int32_t parts) const {
@@ -329,70 +319,62 @@ int32_t GpuLaunchEstimate::residentInClusters(int32_t parts) const {
   return int32_t(group * each_ / parts * (machine_.processors / group) * parts);
 }
 
-std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t parts) {
+std::optional<GpuLaunchEstimate::Launch> GpuLaunchEstimate::launchOf(const Work &work,
+                                                                     int32_t parts) {
   const auto count = int32_t(spaces_.size());
-  if (parts > 1 && isUnstaged(work))
+  if (parts > 1 && isUnstaged())
     return std::nullopt;
   const int32_t resident = residentInClusters(parts);
-  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
-          latencies[DTILE_DEVICE_MAX_SPACES] = {}, shared[DTILE_DEVICE_MAX_SPACES] = {};
-  std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);
-  dtile_device_space facts[DTILE_DEVICE_MAX_SPACES];
-  std::copy(std::begin(work.facts), std::end(work.facts), facts);
-  if (parts > 1 && !dtile_share_loops(count, facts, parts, shared, resident, bodies, weights))
+  Launch made;
+  int64_t shared[DTILE_DEVICE_MAX_SPACES] = {};
+  std::copy_n(work.bodies, count, made.bodies);
+  std::copy_n(facts_.begin(), count, made.facts);
+  if (parts > 1 &&
+      !dtile_share_loops(count, made.facts, parts, shared, resident, made.bodies, made.weights))
     return std::nullopt;
-  const auto [running, together] = dtile_load_of(count, bodies, resident, machine_.processors);
-  double remote = 0, bytes[DTILE_DEVICE_MAX_SPACES] = {};
-  for (auto [s, space] : llvm::enumerate(spaces_)) {
-    const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, facts_,
-                                    machine_, double(together), double(running));
-    weights[s] = means.weight;
-    latencies[s] = dtile_uncovered_latency(&facts[s], means.weight, means.latency, together);
+  const auto [running, together] = dtile_load_of(count, made.bodies, resident, machine_.processors);
+  made.running = running;
+  made.together = together;
+  double bytes[DTILE_DEVICE_MAX_SPACES] = {};
+  for (int32_t s = 0; s < count; ++s) {
+    const BodyMeans means =
+        recorded_[size_t(s)].means(work.counts[size_t(s)], double(together), double(running));
+    made.weights[s] = means.weight;
+    made.latencies[s] =
+        dtile_uncovered_latency(&made.facts[s], means.weight, means.latency, together);
     shared[s] = means.shared;
-    remote += double(work.bodies[s]) * means.remoteBytes;
+    made.remoteBytes += double(work.bodies[s]) * means.remoteBytes;
     bytes[s] = means.remoteBytes;
   }
-  dtile_leave_to_engine(count, facts, engineOf(work), work.bodies, bytes, machine_.timing.linkRate,
-                        weights, latencies);
+  dtile_leave_to_engine(count, made.facts, engineOf(work), work.bodies, bytes,
+                        machine_.timing.linkRate, made.weights, made.latencies);
   if (parts > 1) {
-    std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);
-    dtile_share_loops(count, facts, parts, shared, resident, bodies, weights);
+    std::copy_n(work.bodies, count, made.bodies);
+    dtile_share_loops(count, made.facts, parts, shared, resident, made.bodies, made.weights);
   }
   for (int32_t s = 0; s < count; ++s)
-    dtile_add_unshared(&facts[s], weights[s], shared[s]);
-  int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
-  int32_t programs =
-      dtile_share_programs(count, facts, bodies, weights, latencies, resident, first);
-  if (programs > 0 && parts > 1)
-    programs = dtile_align_to_clusters(count, facts, parts, resident, bodies, first);
-  if (programs > 0 && parts == 1)
-    programs = pair(work, programs, {facts, bodies, weights, latencies, first});
-  if (programs < 0 || (programs == 0 && parts > 1))
+    dtile_add_unshared(&made.facts[s], made.weights[s], shared[s]);
+  made.programs = dtile_share_programs(count, made.facts, made.bodies, made.weights, made.latencies,
+                                       resident, made.first);
+  if (made.programs > 0 && parts > 1)
+    made.programs =
+        dtile_align_to_clusters(count, made.facts, parts, resident, made.bodies, made.first);
+  if (made.programs < 0 || (made.programs == 0 && parts > 1))
     return std::nullopt;
-  LaunchTimeline launch;
-  launch.overhead = launchTime(kernel_, machine_);
-  launch.linkBytes = remote;
-  launch.linkTime = remote / machine_.timing.linkRate;
-  double ends[DTILE_DEVICE_MAX_SPACES] = {};
-  double all = 0, last = 0;
-  if (programs > 0)
-    dtile_space_ends(count, facts, bodies, weights, latencies, first, ends);
-  for (auto [s, space] : llvm::enumerate(spaces_)) {
-    all += double(bodies[s]) * double(weights[s]);
-    last = std::max(last, ends[s]);
-    launch.rows.push_back({.name = space->get(ir::attr::name).str(),
-                           .moves = facts[s].most > 0,
-                           .waits = facts[s].waits != 0,
-                           .bodies = bodies[s],
-                           .programs = first[s + 1] - first[s],
-                           .end = ends[s],
-                           .work = double(weights[s]),
-                           .latency = double(latencies[s])});
-  }
+  made.linkTime = made.remoteBytes / machine_.timing.linkRate;
+  addTimes(made);
+  return made;
+}
+
+void GpuLaunchEstimate::addTimes(Launch &launch) const {
+  launch.total = overhead_;
   // Without bodies there is nothing to move.
-  launch.total = launch.overhead + (programs == 0 ? 0 : std::max(last, launch.linkTime));
-  launch.workTime = programs == 0 ? 0 : all / double(programs);
-  return launch;
+  if (launch.programs == 0)
+    return;
+  const auto count = int32_t(spaces_.size());
+  dtile_space_ends(count, launch.facts, launch.bodies, launch.weights, launch.latencies,
+                   launch.first, launch.ends);
+  launch.total += std::max(*std::max_element(launch.ends, launch.ends + count), launch.linkTime);
 }
 
 } // namespace dtile::backend::gpu

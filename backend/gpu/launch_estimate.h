@@ -2,10 +2,9 @@
 // How long launches of a kernel take on a GPU, before any code is generated.
 #pragma once
 
-#include "backend/runtime/kernel_abi.h"
+#include "backend/gpu/recorded_bodies.h"
+#include "backend/runtime/device_abi.h"
 #include "backend/target.h"
-#include "ir/machine/target_facts.h"
-#include "ir/model/body_facts.h"
 
 namespace dtile::backend::gpu {
 
@@ -21,35 +20,42 @@ public:
 
 private:
   struct Work;
+  struct Launch;
+  /// Reads the bodies' times from the kernel, whose sizes and scalars these are.
+  void record(llvm::ArrayRef<ir::Value *> sizes);
   /// False where sizes do not say how many bodies there are.
-  bool countBodies(Work &work);
+  bool setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks, Work &work);
   /// Whether all threads load tiles that are staged where TMA can describe all.
-  bool isUnstaged(Work &work);
+  bool isUnstaged();
   /// The spaces for which the copy engine is expected to send, a bit each.
   [[nodiscard]] uint32_t engineOf(const Work &work) const;
   /// Whether TMA can describe all tensors that it is to load.
-  bool isByTma(Work &work);
+  [[nodiscard]] bool isByTma() const;
   /// Programs that run at once in clusters of so many.
   [[nodiscard]] int32_t residentInClusters(int32_t parts) const;
-  /// What a launch is estimated by, a number a space.
-  struct Estimated {
-    const dtile_device_space *facts;
-    int64_t *bodies, *weights, *latencies;
-    int32_t *first;
-  };
-  /// Lets programs of the first space share loads in pairs where the launch ends earlier so. Gives
-  /// the number of programs.
-  int32_t pair(Work &work, int32_t programs, Estimated of);
   /// With clusters of so many programs; nothing where these cannot be.
-  std::optional<LaunchTimeline> timeline(Work &work, int32_t parts);
+  std::optional<Launch> launchOf(const Work &work, int32_t parts);
+  /// Lets programs of the first space share loads in pairs where the launch ends earlier so.
+  void pair(const Work &work, Launch &launch);
+  /// When spaces end, from how the programs are shared.
+  void addTimes(Launch &launch) const;
+  /// Of the ways to launch that a machine has.
+  std::optional<Launch> fastest(llvm::ArrayRef<int64_t> sizes, int64_t ranks);
 
-  ir::Op &kernel_;
   const TargetFacts &machine_;
   llvm::SmallVector<ir::Value *, 8> sizes_;
+  /// Nanoseconds of a launch beside its bodies.
+  double overhead_;
   llvm::SmallVector<ir::Op *, 4> spaces_;
+  std::vector<dtile_device_space> facts_;
+  /// Of the first space, the dimension along which bodies may share loads.
+  std::optional<unsigned> pairedDimension_;
   /// Programs that one processor holds at once, by shared memory, threads and registers.
   int64_t each_ = 1;
-  model::BodyFacts facts_;
+  model::BodyFacts bodyFacts_;
+  /// For each space.
+  std::vector<RecordedBodies> recorded_;
+  std::vector<ir::Value *> recordedFor_;
   bool isPossible_ = true;
 };
 

@@ -341,7 +341,7 @@ void Run::place(Program &program, int64_t body) {
     program.words[size_t(space.steps.position[d])].integer =
         program.words[size_t(space.steps.first[d])].integer +
         blocks[d] * program.words[size_t(space.steps.step[d])].integer;
-    a.run(kFirstDimension + int32_t(place), program.words.data());
+    a.run(model::kFirstDimension + int32_t(place), program.words.data());
   }
   program.blocks = blocks;
   program.frames.clear();
@@ -359,14 +359,14 @@ const Word *Run::wordsAt(Program &program, int64_t rank) {
   scratch_ = space.launchWords;
   Word *words = scratch_.data();
   words[a.rank()].integer = rank;
-  a.run(kRankLevel, words);
+  a.run(model::kRankLevel, words);
   const RankSpace &here = rankSpaces_[size_t(program.rank)][size_t(program.space)];
   const auto blocks = space.order.decode(here.blocks, centersOf(space, scratch_), program.body);
   for (unsigned place = 0; place < blocks.size(); ++place) {
     const unsigned d = space.order.order[place];
     words[space.steps.position[d]].integer =
         words[space.steps.first[d]].integer + blocks[d] * words[space.steps.step[d]].integer;
-    a.run(kFirstDimension + int32_t(place), words);
+    a.run(model::kFirstDimension + int32_t(place), words);
   }
   for (const Frame &frame : program.frames)
     if (frame.owner && frame.owner->kind == StepKind::Loop) {

@@ -72,8 +72,8 @@ private:
   const TargetFacts &machine_;
   SpaceSteps &made_;
   Arithmetic &a_;
-  TimeDomain domain_;
-  model::BodyTime<TimeDomain> time_;
+  model::TimeDomain domain_;
+  model::BodyTime<model::TimeDomain> time_;
   const std::vector<Op *> &signals_;
   std::optional<Obstacle> obstacle_;
   bool hasRead_ = false;

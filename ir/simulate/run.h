@@ -21,7 +21,7 @@ struct PlannedSpace {
   [[nodiscard]] std::vector<Word> wordsOf(int64_t rank) const {
     std::vector<Word> words = launchWords;
     words[size_t(steps.arithmetic.rank())].integer = rank;
-    steps.arithmetic.run(kRankLevel, words.data());
+    steps.arithmetic.run(model::kRankLevel, words.data());
     return words;
   }
 };

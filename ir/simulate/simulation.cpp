@@ -54,7 +54,7 @@ std::optional<Obstacle> KernelLaunch::read(Op &kernel, const KnownSizes &sizes) 
       return obstacle;
     space.launchWords = space.steps.arithmetic.initial();
     space.launchWords[size_t(space.steps.arithmetic.ranks())].integer = plan_.cluster.ranks;
-    space.steps.arithmetic.run(kLaunchLevel, space.launchWords.data());
+    space.steps.arithmetic.run(model::kLaunchLevel, space.launchWords.data());
   }
   return std::nullopt;
 }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "ir/machine/target_facts.h"
+#include "ir/model/arithmetic.h"
 #include "ir/model/program_shares.h"
-#include "ir/simulate/arithmetic.h"
 
 #include "llvm/ADT/StringRef.h"
 
@@ -12,6 +12,13 @@
 #include <vector>
 
 namespace dtile::simulate {
+
+using model::Arithmetic;
+using model::Code;
+using model::kNoSlot;
+using model::KnownSizes;
+using model::Slot;
+using model::Word;
 
 /// Cells of a signal: in each dimension `count` positions from `first`.
 struct CellRange {
@@ -85,8 +92,6 @@ struct Obstacle {
   SourceLoc loc;
   std::string why;
 };
-
-using model::KnownSizes;
 
 /// Reads one space of a kernel. `signals` gets the kernel's, with slots of this space's arithmetic.
 [[nodiscard]] std::optional<Obstacle> readSpace(ir::Op &space, const TargetFacts &machine,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Records and runs the arithmetic of arithmetic.h. What integers mean is the IR's: they wrap,
 // division floors, and a division by zero gives zero.
-#include "ir/simulate/arithmetic.h"
+#include "ir/model/arithmetic.h"
 
 #include "frontend/base/check.h"
-#include "ir/model/launch_sizes.h"
 #include "ir/model/op_cost.h"
 #include "ir/model/promised_limit.h"
 
@@ -12,7 +11,7 @@
 
 #include <algorithm>
 
-namespace dtile::simulate {
+namespace dtile::model {
 
 using ir::Op;
 using ir::OpKind;
@@ -88,6 +87,10 @@ bool isInteger(const Value &value) {
 
 } // namespace
 
+int64_t blockCount(int64_t first, int64_t end, int64_t step) {
+  return end <= first ? 0 : (end - first + step - 1) / std::max<int64_t>(step, 1);
+}
+
 Arithmetic::Arithmetic() : code_(kFirstDimension) {
   ranks_ = slot(kLaunchLevel);
   rank_ = slot(kRankLevel);
@@ -124,8 +127,14 @@ Slot Arithmetic::real(double value) {
   if (isNew) {
     it->second = slot(kLaunchLevel);
     initial_[size_t(it->second)].real = value;
+    constants_[it->second] = value;
   }
   return it->second;
+}
+
+std::optional<double> Arithmetic::constant(Slot slot) const {
+  const auto it = constants_.find(slot);
+  return it == constants_.end() ? std::nullopt : std::optional(it->second);
 }
 
 Slot Arithmetic::emit(Code code, Slot a, Slot b, Slot c, Slot d) {
@@ -143,7 +152,7 @@ std::optional<Slot> Arithmetic::number(Value &value) {
     return it->second;
   Op *op = value.definingOp();
   auto made = op && isInteger(value) ? compute(*op) : std::nullopt;
-  if (Value *limit = op && !made ? model::promisedLimit(*op) : nullptr)
+  if (Value *limit = op && !made ? promisedLimit(*op) : nullptr)
     made = number(*limit);
   known_[&value] = made;
   return made;
@@ -325,7 +334,7 @@ void Arithmetic::run(int32_t level, Word *w) const {
       out.integer = std::clamp<int64_t>(std::min(i(x.b), i(x.c)) - i(x.a), 0, i(x.d));
       break;
     case Code::Blocks:
-      out.integer = model::blockCount(i(x.a), i(x.b), i(x.c));
+      out.integer = blockCount(i(x.a), i(x.b), i(x.c));
       break;
     case Code::ToReal:
       out.real = double(i(x.a));
@@ -347,22 +356,35 @@ void Arithmetic::run(int32_t level, Word *w) const {
 }
 
 Slot TimeDomain::add(Slot x, Slot y) {
-  if (x == real(0))
+  const auto first = a_.constant(x), second = a_.constant(y);
+  if (first && second)
+    return real(*first + *second);
+  if (first == 0.0)
     return y;
-  return y == real(0) ? x : a_.emit(Code::RealAdd, x, y);
+  return second == 0.0 ? x : a_.emit(Code::RealAdd, x, y);
 }
 
 Slot TimeDomain::mul(Slot x, Slot y) {
-  if (x == real(0) || y == real(1))
+  const auto first = a_.constant(x), second = a_.constant(y);
+  if (first && second)
+    return real(*first * *second);
+  if (first == 0.0 || second == 1.0)
     return x;
-  return y == real(0) || x == real(1) ? y : a_.emit(Code::RealMul, x, y);
+  return second == 0.0 || first == 1.0 ? y : a_.emit(Code::RealMul, x, y);
 }
 
 Slot TimeDomain::larger(Slot x, Slot y) {
-  // Times are not negative.
-  if (x == y || x == real(0))
-    return y;
-  return y == real(0) ? x : a_.emit(Code::RealMax, x, y);
+  const auto first = a_.constant(x), second = a_.constant(y);
+  if (first && second)
+    return real(std::max(*first, *second));
+  return x == y ? x : a_.emit(Code::RealMax, x, y);
+}
+
+Slot TimeDomain::smaller(Slot x, Slot y) {
+  const auto first = a_.constant(x), second = a_.constant(y);
+  if (first && second)
+    return real(std::min(*first, *second));
+  return x == y ? x : a_.emit(Code::RealMin, x, y);
 }
 
 Slot TimeDomain::select(Value &condition, Slot then, Slot otherwise) {
@@ -390,8 +412,8 @@ Slot TimeDomain::bytesOfView(Value &view) {
   return bytes;
 }
 
-Slot TimeDomain::byRowStart(ir::Op &load, const model::ByRowStart &numbers) {
-  Value *row = model::rowElements(load);
+Slot TimeDomain::byRowStart(ir::Op &load, const ByRowStart &numbers) {
+  Value *row = rowElements(load);
   const std::optional<Slot> elements = row ? a_.number(*row) : std::nullopt;
   if (!elements)
     return a_.real(numbers.by128);
@@ -413,4 +435,4 @@ Slot TimeDomain::unlessOwn(Value &peer, Slot bytes) {
   return a_.emit(Code::Select, isOwn, a_.real(0), bytes);
 }
 
-} // namespace dtile::simulate
+} // namespace dtile::model

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arithmetic on sizes, ranks and positions as a list of instructions, so that millions of bodies
-// can be asked what they send and how long they take. It is recorded once from the IR; the domain
-// of BodyTime is one of its users.
+// can be asked what they send and how long they take, and hundreds of launches of thousands of
+// configurations. It is recorded once from the IR; the domain of BodyTime is one of its users.
 //
 // Every value has a slot. Instructions are sorted by what they depend on: the launch, the rank,
 // then the dimensions of the space, outermost first, then loops. Of a next body only what its
@@ -18,7 +18,10 @@
 #include <optional>
 #include <vector>
 
-namespace dtile::simulate {
+namespace dtile::model {
+
+/// Blocks of `step` in [first, end); 0 where there are none.
+[[nodiscard]] int64_t blockCount(int64_t first, int64_t end, int64_t step);
 
 /// Where a value is; see Arithmetic.
 using Slot = int32_t;
@@ -83,6 +86,8 @@ public:
   // ---- Recording ----
   /// A value that is set from outside: a size, a position. Levels are begun in order.
   Slot input(ir::Value &value, int32_t level);
+  /// The same for a number that is no value of the IR.
+  Slot input(int32_t level) { return slot(level); }
   /// A size that is known.
   void set(ir::Value &value, int64_t number) { known_[&value] = integer(number); }
   /// A level of its own for the positions of a loop.
@@ -97,6 +102,8 @@ public:
   [[nodiscard]] std::optional<Extents> extents(ir::Value &view);
   [[nodiscard]] Slot rank() const { return rank_; }
   [[nodiscard]] Slot ranks() const { return ranks_; }
+  /// Of slots that `real` made.
+  [[nodiscard]] std::optional<double> constant(Slot slot) const;
 
   // ---- Running ----
   [[nodiscard]] size_t slots() const { return levelOf_.size(); }
@@ -117,6 +124,7 @@ private:
   llvm::DenseMap<ir::Value *, std::optional<Slot>> known_;
   std::map<int64_t, Slot> integers_;
   std::map<double, Slot> reals_;
+  llvm::DenseMap<Slot, double> constants_;
 };
 
 /// The domain of BodyTime whose numbers are slots.
@@ -129,16 +137,16 @@ public:
   Slot add(Slot x, Slot y);
   Slot mul(Slot x, Slot y);
   Slot larger(Slot x, Slot y);
-  Slot smaller(Slot x, Slot y) { return a_.emit(Code::RealMin, x, y); }
+  Slot smaller(Slot x, Slot y);
   Slot select(ir::Value &condition, Slot then, Slot otherwise);
   [[nodiscard]] bool isKnown(ir::Value &value);
   Slot rounds(ir::Op &loop, int64_t together);
   Slot bytesOfView(ir::Value &view);
-  Slot byRowStart(ir::Op &load, const model::ByRowStart &numbers);
+  Slot byRowStart(ir::Op &load, const ByRowStart &numbers);
   Slot unlessOwn(ir::Value &peer, Slot bytes);
 
 private:
   Arithmetic &a_;
 };
 
-} // namespace dtile::simulate
+} // namespace dtile::model
