@@ -456,6 +456,7 @@ Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
     return exact.run(most, wanted);
   }
   found_.times = std::move(times_);
+  found_.drift = std::move(drift_);
   return std::move(found_);
 }
 
@@ -592,9 +593,11 @@ Choosing choose(Session &session, sema::Program &program, const ast::KernelDecl 
 
 struct VariantModel::Prepared : PreparedVariant {};
 
-VariantModel::VariantModel(Session &session, sema::Program &program, const Variant &variant,
-                           const TargetArch &target, const Scalars &scalars) {
-  if (auto made = prepare(session, program, *variant.instance, target, scalars))
+VariantModel::VariantModel(Session &session, sema::Program &program, const Choosing &choosing,
+                           const Variant &variant, const TargetArch &target,
+                           const Scalars &scalars) {
+  if (auto made = prepare(session, program, *variant.instance, target, scalars,
+                          choosing.drift ? &*choosing.drift : nullptr))
     made_ = std::make_unique<Prepared>(Prepared{std::move(*made)});
 }
 VariantModel::~VariantModel() = default;

@@ -6,6 +6,7 @@
 
 #include "backend/driver/compile.h"
 #include "backend/driver/target_code.h"
+#include "ir/transform/drift_answer.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -52,6 +53,8 @@ struct Choosing {
   std::vector<std::optional<size_t>> wanted;
   /// Configurations that `--batch-invariant` has ruled out.
   size_t ruledOut = 0;
+  /// What pass bound-drift says of each that is kept or wanted; of the others it was assumed.
+  std::optional<passes::DriftAnswer> drift;
 };
 
 /// Values that each choice may have; combinations of them are what there is to choose from.
@@ -76,12 +79,12 @@ struct ChoiceValues {
                               const ast::KernelDecl &kernel, const sema::GenericArgs &pins,
                               const TargetArch &target, llvm::ArrayRef<Constants> wanted = {});
 
-/// The model of one configuration, prepared once for many launches. Scalars need not be known;
-/// names of others do not matter.
+/// The model of one configuration of `choosing.possible`, prepared once for many launches. Scalars
+/// need not be known; names of others do not matter.
 class VariantModel {
 public:
-  VariantModel(Session &session, sema::Program &program, const Variant &variant,
-               const TargetArch &target, const Scalars &scalars = {});
+  VariantModel(Session &session, sema::Program &program, const Choosing &choosing,
+               const Variant &variant, const TargetArch &target, const Scalars &scalars = {});
   ~VariantModel();
   VariantModel(VariantModel &&) noexcept;
   VariantModel &operator=(VariantModel &&) noexcept;

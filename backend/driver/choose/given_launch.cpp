@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dtile::driver {
 
@@ -125,22 +126,26 @@ std::optional<std::vector<int64_t>> sizesIn(Session &session, const GivenLaunch 
   return sizes;
 }
 
-std::vector<Timed> timeAll(Session &session, sema::Program &program, const Choosing &choosing,
-                           const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks,
-                           const Scalars &scalars) {
-  std::vector<Timed> timed;
-  std::vector<std::optional<double>> times(choosing.possible.size());
+namespace {
+
+std::vector<Timed> timeThese(llvm::ArrayRef<size_t> positions, Session &session,
+                             sema::Program &program, const Choosing &choosing,
+                             const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks,
+                             const Scalars &scalars) {
+  std::vector<std::optional<double>> times(positions.size());
   inParallel(times.size(), [&](size_t i) {
-    times[i] = VariantModel(session, program, choosing.possible[i], target, scalars)
-                   .nanoseconds(sizes, ranks);
+    times[i] =
+        VariantModel(session, program, choosing, choosing.possible[positions[i]], target, scalars)
+            .nanoseconds(sizes, ranks);
   });
-  for (auto [i, variant, time] : llvm::enumerate(choosing.possible, times)) {
+  std::vector<Timed> timed;
+  for (auto [position, time] : llvm::zip_equal(positions, times)) {
     if (!time)
       continue;
     Timed &row = timed.emplace_back();
-    row.variant = &variant;
+    row.variant = &choosing.possible[position];
     row.nanoseconds = *time;
-    const auto kept = llvm::find(choosing.kept, i);
+    const auto kept = llvm::find(choosing.kept, position);
     if (kept != choosing.kept.end())
       row.number = size_t(kept - choosing.kept.begin());
   }
@@ -148,6 +153,22 @@ std::vector<Timed> timeAll(Session &session, sema::Program &program, const Choos
     return std::pair(a.nanoseconds, a.variant) < std::pair(b.nanoseconds, b.variant);
   });
   return timed;
+}
+
+} // namespace
+
+std::vector<Timed> timeAll(Session &session, sema::Program &program, const Choosing &choosing,
+                           const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks,
+                           const Scalars &scalars) {
+  std::vector<size_t> all(choosing.possible.size());
+  std::iota(all.begin(), all.end(), size_t(0));
+  return timeThese(all, session, program, choosing, target, sizes, ranks, scalars);
+}
+
+std::vector<Timed> timeKept(Session &session, sema::Program &program, const Choosing &choosing,
+                            const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks,
+                            const Scalars &scalars) {
+  return timeThese(choosing.kept, session, program, choosing, target, sizes, ranks, scalars);
 }
 
 } // namespace dtile::driver

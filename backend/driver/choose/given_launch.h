@@ -40,5 +40,10 @@ struct Timed {
                                          const Choosing &choosing, const TargetArch &target,
                                          llvm::ArrayRef<int64_t> sizes, int64_t ranks,
                                          const Scalars &scalars);
+/// The same of the variants that are kept.
+[[nodiscard]] std::vector<Timed> timeKept(Session &session, sema::Program &program,
+                                          const Choosing &choosing, const TargetArch &target,
+                                          llvm::ArrayRef<int64_t> sizes, int64_t ranks,
+                                          const Scalars &scalars);
 
 } // namespace dtile::driver

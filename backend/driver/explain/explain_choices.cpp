@@ -45,7 +45,7 @@ std::vector<std::string> sizeNames(Session &session, sema::Program &program,
                                    const Choosing &choosing, const TargetArch &target) {
   // Without choices nobody has asked for them.
   return choosing.sizes.empty()
-             ? VariantModel(session, program, choosing.possible.front(), target).sizes()
+             ? VariantModel(session, program, choosing, choosing.possible.front(), target).sizes()
              : choosing.sizes;
 }
 
@@ -207,7 +207,7 @@ bool explainOnlyLaunch(Session &session, sema::Program &program, const ast::Kern
   if (!names.empty())
     os << ", by size of " << llvm::join(names, ", ");
   os << '\n';
-  const auto timeline = VariantModel(session, program, variant, target, launch->scalars)
+  const auto timeline = VariantModel(session, program, choosing, variant, target, launch->scalars)
                             .timeline(launch->sizes, launch->ranks);
   if (!timeline) {
     os << "  the model knows no time: these sizes do not say how much there is to do\n";
@@ -250,9 +250,9 @@ std::optional<double> timeOf(Session &session, sema::Program &program, const Cho
       size = kSizeApart;
   std::optional<double> least;
   for (const size_t kept : choosing.kept)
-    if (const auto time =
-            VariantModel(session, program, choosing.possible[kept], target, launch->scalars)
-                .nanoseconds(launch->sizes, launch->ranks))
+    if (const auto time = VariantModel(session, program, choosing, choosing.possible[kept], target,
+                                       launch->scalars)
+                              .nanoseconds(launch->sizes, launch->ranks))
       least = std::min(least.value_or(*time), *time);
   return least;
 }
@@ -414,8 +414,9 @@ std::optional<PredictedLaunch> predictLaunch(Session &session, sema::Program &pr
     return std::nullopt;
   for (const Timed &timed :
        timeAll(session, program, choosing, target, launch->sizes, launch->ranks, launch->scalars)) {
-    auto timeline = VariantModel(session, program, *timed.variant, target, launch->scalars)
-                        .timeline(launch->sizes, launch->ranks);
+    auto timeline =
+        VariantModel(session, program, choosing, *timed.variant, target, launch->scalars)
+            .timeline(launch->sizes, launch->ranks);
     if (!timeline)
       continue;
     std::string title = kernel.name.name.str();

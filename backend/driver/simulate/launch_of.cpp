@@ -87,11 +87,9 @@ const sema::KernelInstance *fastestVariant(Session &session, sema::Program &prog
   // Nobody was asked for sizes where there is one variant.
   if (usual->constants.empty())
     return usual->instance;
-  for (const Timed &timed :
-       timeAll(session, program, choosing, target, *sizes, ranks, given.numbers))
-    if (timed.number)
-      return timed.variant->instance;
-  return usual->instance;
+  const std::vector<Timed> timed =
+      timeKept(session, program, choosing, target, *sizes, ranks, given.numbers);
+  return timed.empty() ? usual->instance : timed.front().variant->instance;
 }
 
 } // namespace

@@ -138,7 +138,7 @@ std::vector<Constants> Measurer::worthMeasuring(llvm::ArrayRef<int64_t> sizes) {
   std::vector<std::tuple<double, bool, Constants>> ranked;
   estimates_.clear();
   for (auto [i, variant] : llvm::enumerate(choosing_.possible)) {
-    const auto time = own ? VariantModel(session_, program_, variant, measured_.target)
+    const auto time = own ? VariantModel(session_, program_, choosing_, variant, measured_.target)
                                 .nanoseconds(*own, measured_.ranks)
                           : std::nullopt;
     ranked.emplace_back(time.value_or(std::numeric_limits<double>::infinity()),
@@ -455,7 +455,8 @@ Timed Measurer::usualFor(llvm::ArrayRef<int64_t> sizes) {
   timed.constants = constantsOf(measured_.usual, choices_.choices);
   if (models_.empty())
     for (const size_t kept : choosing_.kept)
-      models_.emplace_back(session_, program_, choosing_.possible[kept], measured_.target);
+      models_.emplace_back(session_, program_, choosing_, choosing_.possible[kept],
+                           measured_.target);
   if (models_.empty())
     return timed;
   // Of a kernel without choices nobody has asked for them.
