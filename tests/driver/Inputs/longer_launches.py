@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""More work never takes less time by the model: longer_launches.py DTILEC PROGRAM KERNEL TARGET.
+"""More work never takes less time by the model: longer_launches.py DTILEC PROGRAM KERNEL TARGET [SEED].
 
 For random launches, each of the sizes M, N and K is made larger; no configuration's estimate falls.
 All rows begin at multiples of 128 bytes: a launch of longer ones that do is shorter than one of rows
@@ -13,7 +13,7 @@ import random
 import subprocess
 import sys
 
-dtilec, program, kernel, target = sys.argv[1:]
+dtilec, program, kernel, target = sys.argv[1:5]
 
 
 def estimate(sizes):
@@ -33,7 +33,7 @@ def lines(size):
     return -(-size // LINE) * LINE
 
 
-seed = random.randrange(1 << 30)
+seed = int(sys.argv[5]) if len(sys.argv) > 5 else random.randrange(1 << 30)
 print("seed", seed)
 draw = random.Random(seed)
 compared, wrong = 0, 0

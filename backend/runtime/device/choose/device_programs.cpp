@@ -46,13 +46,23 @@ double wholeRounds(int64_t bodies, int64_t programs) {
 }
 
 /// Programs for bodies of which there are fewer than programs that run at once: one each, or where
-/// dividing them pays, as many as their parts take.
+/// dividing them pays, as many as their parts take: two or four each, whatever ends first.
 int64_t programsOf(int64_t bodies, int64_t resident, double more) {
-  constexpr int64_t kMostParts = 4;
   if (bodies >= resident)
     return resident;
-  const int64_t divided = std::min(resident, kMostParts * bodies);
-  return dtile_divides(bodies, divided, more) ? divided : bodies;
+  int64_t best = bodies;
+  double least = 1;
+  for (const int64_t parts : {2, 4}) {
+    const int64_t divided = std::min(resident, parts * bodies);
+    if (!dtile_divides(bodies, divided, more))
+      continue;
+    const double rounds = roundsOf(bodies, divided, more);
+    if (rounds < least) {
+      best = divided;
+      least = rounds;
+    }
+  }
+  return best;
 }
 
 /// Programs of a space as far as they are known, and what it can use.

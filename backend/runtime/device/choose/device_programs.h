@@ -38,7 +38,7 @@
  * Divided bodies. Of a space whose last round has bodies for a quarter of its programs, a half or
  * three quarters, bodies of that round may be divided between programs (dtile_device_space.divide):
  * it takes a quarter of a round, a half or both, and what it takes to add up. The only space that
- * is free to choose gets up to four programs a body for that where it has fewer bodies than
+ * is free to choose gets two or four programs a body for that where it has fewer bodies than
  * programs can run. */
 #pragma once
 

@@ -511,6 +511,8 @@ TEST(DividedTest, FewBodiesGetAllPrograms) {
   EXPECT_NEAR(timeOf({divides(5, 10000)}, 132), 2700, 1);
   EXPECT_THAT(share({divides(5, 10000)}, 132).programs, ElementsAre(20));
   EXPECT_THAT(share({divides(76, 10000)}, 132).programs, ElementsAre(132));
+  // Two programs a body where adding up four parts takes longer.
+  EXPECT_THAT(share({divides(24, 350)}, 132).programs, ElementsAre(48));
   // All processors are busy, or parts take longer.
   EXPECT_THAT(share({divides(100, 10000)}, 132).programs, ElementsAre(100));
   EXPECT_THAT(share({divides(66, 150)}, 132).programs, ElementsAre(66));
