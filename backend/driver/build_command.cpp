@@ -427,14 +427,12 @@ void buildFile(Session &session) {
     if (!optimize(session, lowered, options.optLevel))
       return;
     if (isChecked)
-      check.emplace(session.sources, std::move(written), *lowered.module, targets,
-                    lowered.promises);
+      check.emplace(session, std::move(written), *lowered.module, targets, lowered.promises);
   }
   std::vector<std::unique_ptr<QuickCheck>> checks;
   for (size_t i = 0; i < sources.own.size(); ++i)
     if (isChecked && sources.infos[i].written)
-      checks.push_back(std::make_unique<QuickCheck>(session.sources,
-                                                    std::move(sources.infos[i].written),
+      checks.push_back(std::make_unique<QuickCheck>(session, std::move(sources.infos[i].written),
                                                     *sources.own[i].module, targets[i]));
   std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;

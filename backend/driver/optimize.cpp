@@ -47,6 +47,7 @@ bool optimize(Session &session, LoweredModule &lowered, OptLevel level) {
   if (session.options.batchInvariant && !checkBatchInvariance(session, *lowered.module))
     return false;
   passes::PassContext context(session.diagnostics);
+  context.driftMemory = &session.driftMemory;
   const bool fine = runPipeline(*lowered.module, level, context);
   llvm::append_range(lowered.remarks, context.remarks);
   return fine;

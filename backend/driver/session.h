@@ -5,6 +5,7 @@
 #include "backend/driver/options.h"
 #include "frontend/base/diagnostics.h"
 #include "frontend/base/source_manager.h"
+#include "ir/transform/drift_answer.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
@@ -27,6 +28,8 @@ public:
   const Options &options;
   SourceManager sources;
   Diagnostics diagnostics;
+  /// Of kernels whose passes were run.
+  passes::DriftMemory driftMemory;
 
   /// Loads a file, or standard input for `-`; nothing after reporting.
   std::optional<FileId> load(llvm::StringRef path);

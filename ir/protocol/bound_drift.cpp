@@ -16,10 +16,12 @@
 // otherwise.
 // Leaves alone: kernels that stay on their rank.
 #include "ir/core/builder.h"
+#include "ir/core/text_format.h"
 #include "ir/protocol/prove/prove_protocol.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <optional>
@@ -98,10 +100,10 @@ std::optional<protocol::DriftBound> boundOf(Op &kernel, const DriftAnswer &answe
   return bound;
 }
 
-/// Whether ranks keep together without a meeting; gives the kernel what it needs for that.
-bool keepsTogether(Op &kernel, PassContext &context) {
+/// Whether ranks keep together without a meeting; gives the kernel what it needs for that. `known`:
+/// what is proved or assumed of it; may be null.
+bool keepsTogether(Op &kernel, PassContext &context, const DriftAnswer *known) {
   const std::string name = "`" + kernel.get(attr::name).str() + "`";
-  const DriftAnswer *known = context.assumedDrift;
   const auto assumed = known ? boundOf(kernel, *known) : std::nullopt;
   protocol::DriftBound bound = assumed ? *assumed : protocol::waitsBoundDrift(kernel);
   DriftAnswer &found = context.drift.emplace(answerOf(bound));
@@ -132,6 +134,27 @@ bool keepsTogether(Op &kernel, PassContext &context) {
   else
     context.remark(kernel, "ranks meet before each launch of " + name + ": " + bound.reason);
   return bound.isBounded;
+}
+
+/// A kernel without its first line: neither its name nor which variant it is decides anything.
+std::string textOf(const Op &kernel) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(kernel, os);
+  text.erase(0, text.find('\n'));
+  return kernel.has(attr::mesh) ? llvm::join(kernel.get(attr::mesh), ", ") + text : text;
+}
+
+/// The same, with what was proved before.
+bool keepsTogether(Op &kernel, PassContext &context) {
+  if (context.assumedDrift || !context.driftMemory)
+    return keepsTogether(kernel, context, context.assumedDrift);
+  const std::string text = textOf(kernel);
+  const std::optional<DriftAnswer> proved = context.driftMemory->find(text);
+  const bool isBounded = keepsTogether(kernel, context, proved ? &*proved : nullptr);
+  if (!proved)
+    context.driftMemory->add(text, *context.drift);
+  return isBounded;
 }
 
 } // namespace

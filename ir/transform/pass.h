@@ -46,6 +46,8 @@ public:
   /// What bound-drift is to take for granted of the module's kernel. Code that is kept has to be
   /// made without it: what is taken for granted is not proved.
   const DriftAnswer *assumedDrift = nullptr;
+  /// Where bound-drift finds what it has proved before; may be null.
+  DriftMemory *driftMemory = nullptr;
   /// What bound-drift has found of the last kernel that it asked this of.
   std::optional<DriftAnswer> drift;
   /// What was decided so far.

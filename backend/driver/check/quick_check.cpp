@@ -6,10 +6,10 @@
 
 namespace dtile::driver {
 
-QuickCheck::QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module> written,
-                       ir::Module &scheduled, llvm::ArrayRef<TargetArch> targets,
-                       std::vector<protocol::Promise> promises)
-    : written_(std::move(written)), scheduled_(ir::cloneModule(scheduled)), diagnostics_(sources) {
+QuickCheck::QuickCheck(Session &session, std::unique_ptr<ir::Module> written, ir::Module &scheduled,
+                       llvm::ArrayRef<TargetArch> targets, std::vector<protocol::Promise> promises)
+    : driftMemory_(session.driftMemory), written_(std::move(written)),
+      scheduled_(ir::cloneModule(scheduled)), diagnostics_(session.sources) {
   for (const TargetArch &target : targets) {
     const TargetFacts *facts = target.facts();
     const int64_t programs = facts ? facts->residentPrograms() : 0;
@@ -26,6 +26,7 @@ QuickCheck::QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module>
 bool QuickCheck::run() {
   // Proofs are of kernels as they are written.
   passes::PassContext context(diagnostics_);
+  context.driftMemory = &driftMemory_;
   if (!runPipeline(*written_, OptLevel::O1, context))
     return false;
   protocol::reportCountedZeros(*written_, diagnostics_);

@@ -2,6 +2,7 @@
 // The checks of communication that a build makes.
 #pragma once
 
+#include "backend/driver/session.h"
 #include "backend/driver/target_code.h"
 #include "ir/protocol/check/check_protocol.h"
 
@@ -11,15 +12,15 @@ namespace dtile::driver {
 
 /// Proves kernels, and runs those that are not proved, as `dtilec check` does; beside a proof it
 /// runs less. It works beside the caller, who makes code from the scheduled module. They share
-/// sources, which both only read, and the context of types, which guards itself.
+/// sources, which both only read, and the context of types and the memory of drift, which guard
+/// themselves.
 class QuickCheck {
 public:
   /// Begins. `written` is what was lowered, before any pass; `scheduled` is what code is made of.
   /// What has room on the target that runs the fewest programs at once has room on all. `promises`
   /// is what the kernels ensure; of some of its runs it is looked whether that holds.
-  QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module> written,
-             ir::Module &scheduled, llvm::ArrayRef<TargetArch> targets,
-             std::vector<protocol::Promise> promises = {});
+  QuickCheck(Session &session, std::unique_ptr<ir::Module> written, ir::Module &scheduled,
+             llvm::ArrayRef<TargetArch> targets, std::vector<protocol::Promise> promises = {});
   QuickCheck(const QuickCheck &) = delete;
   QuickCheck &operator=(const QuickCheck &) = delete;
 
@@ -31,6 +32,7 @@ public:
 private:
   bool run();
 
+  passes::DriftMemory &driftMemory_;
   std::unique_ptr<ir::Module> written_;
   std::unique_ptr<ir::Module> scheduled_;
   Diagnostics diagnostics_;

@@ -80,6 +80,7 @@ std::optional<PreparedVariant> prepare(Session &session, sema::Program &program,
   made.lowered = lowerKernels(session, program, &instance);
   passes::PassContext context(silent);
   context.assumedDrift = assumedDrift;
+  context.driftMemory = &session.driftMemory;
   if (!runPipeline(*made.lowered.module, session.options.optLevel, context))
     return std::nullopt;
   made.drift = std::move(context.drift);
@@ -472,6 +473,7 @@ bool Search::isAsAssumed() const {
   inParallel(built.size(), [&](size_t i) {
     Diagnostics silent(session_.sources);
     passes::PassContext context(silent);
+    context.driftMemory = &session_.driftMemory;
     LoweredModule lowered = lowerKernels(session_, program_, found_.possible[built[i]].instance);
     // Nothing is assumed of kernels whose ranks meet anyway.
     isSo[i] = runPipeline(*lowered.module, session_.options.optLevel, context) &&

@@ -178,6 +178,7 @@ std::string Measurer::compile(Candidate &candidate) {
   Diagnostics silent(session_.sources);
   candidate.lowered = lowerKernels(session_, program_, candidate.instance);
   passes::PassContext context(silent);
+  context.driftMemory = &session_.driftMemory;
   if (!runPipeline(*candidate.lowered.module, session_.options.optLevel, context))
     return silent.all().empty() ? "a pass failed" : silent.all().front().message;
   auto loaded = measured_.executor.load(candidate.code());
@@ -190,6 +191,7 @@ ir::Op *Measurer::usualKernel() {
     usualLowered_ = lowerKernels(session_, program_, &measured_.usual);
     Diagnostics silent(session_.sources);
     passes::PassContext context(silent);
+    context.driftMemory = &session_.driftMemory;
     if (!runPipeline(*usualLowered_.module, session_.options.optLevel, context))
       usualLowered_ = {};
   }
