@@ -50,6 +50,13 @@ private:
   /// multiples of that number there.
   std::optional<Polynomial> divisorOf(const Polynomial &p, const Unknown &unknown,
                                       Polynomials::AtomKind kind);
+  /// An open summand of an equation that is a quotient or a remainder of lhs by rhs.
+  struct Summand {
+    Polynomial value, lhs, rhs;
+    /// What else the equation adds up.
+    Polynomial others;
+  };
+  llvm::SmallVector<Summand, 2> openSummands(const Equation &equation, Polynomials::AtomKind kind);
   void replace(AtomId atom, const Polynomial &by);
 
   Polynomials &polys_;
@@ -132,24 +139,32 @@ bool Solver::solveDigit() {
   return false;
 }
 
+llvm::SmallVector<Solver::Summand, 2> Solver::openSummands(const Equation &equation,
+                                                           Polynomials::AtomKind kind) {
+  llvm::SmallVector<Summand, 2> found;
+  for (const auto &[monomial, coefficient] : equation.value.terms()) {
+    if (monomial.size() != 1 || coefficient != 1)
+      continue;
+    const Polynomial value = Polynomial::atom(monomial.front());
+    const Polynomials::Atom &atom = polys_.atom(monomial.front());
+    if (atom.kind == kind && isOpen(value))
+      found.push_back({value, atom.lhs, atom.rhs, equation.value - value});
+  }
+  return found;
+}
+
 bool Solver::splitRemainder() {
   for (size_t i = 0; i < site_.equations.size(); ++i) {
     const Equation equation = site_.equations[i];
     if (equation.below || isOpen(equation.target))
       continue;
-    for (const auto &[monomial, coefficient] : equation.value.terms()) {
-      if (monomial.size() != 1 || coefficient != 1)
+    for (const Summand &remainder : openSummands(equation, Polynomials::AtomKind::Rem)) {
+      const Polynomial &more = remainder.others, &base = remainder.rhs;
+      if (more.isZero() || isOpen(base) || !isPositive(polys_, site_, base) ||
+          !polys_.rem(more, base).isZero())
         continue;
-      const Polynomial remainder = Polynomial::atom(monomial.front());
-      const Polynomials::Atom &atom = polys_.atom(monomial.front());
-      const Polynomial more = equation.value - remainder;
-      if (atom.kind != Polynomials::AtomKind::Rem || !isOpen(remainder) || more.isZero() ||
-          isOpen(atom.rhs) || !isPositive(polys_, site_, atom.rhs) ||
-          !polys_.rem(more, atom.rhs).isZero())
-        continue;
-      const Polynomial base = atom.rhs;
       site_.equations[i] = {polys_.div(more, base), polys_.div(equation.target, base)};
-      site_.equations.push_back({remainder, polys_.rem(equation.target, base)});
+      site_.equations.push_back({remainder.value, polys_.rem(equation.target, base)});
       return true;
     }
   }
@@ -206,19 +221,13 @@ bool Solver::boundQuotient() {
     const Equation equation = site_.equations[i];
     if (equation.below || isOpen(equation.target))
       continue;
-    for (const auto &[monomial, coefficient] : equation.value.terms()) {
-      if (monomial.size() != 1 || coefficient != 1)
-        continue;
-      const Polynomial quotient = Polynomial::atom(monomial.front());
-      const Polynomials::Atom &atom = polys_.atom(monomial.front());
-      const Polynomial rest = equation.value - quotient;
-      if (atom.kind != Polynomials::AtomKind::Div || !isOpen(quotient) || isOpen(rest) ||
-          !isPositive(polys_, site_, atom.rhs))
+    for (const Summand &quotient : openSummands(equation, Polynomials::AtomKind::Div)) {
+      if (isOpen(quotient.others) || !isPositive(polys_, site_, quotient.rhs))
         continue;
       // rhs * number <= lhs < rhs * (number + 1)
-      const Polynomial over = atom.lhs - atom.rhs * (equation.target - rest);
+      const Polynomial over = quotient.lhs - quotient.rhs * (equation.target - quotient.others);
       site_.conditions.push_back(over);
-      site_.conditions.push_back(atom.rhs - Polynomial(1) - over);
+      site_.conditions.push_back(quotient.rhs - Polynomial(1) - over);
       site_.equations.erase(site_.equations.begin() + ptrdiff_t(i));
       return true;
     }

@@ -55,7 +55,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--arch", required=True)
     parser.add_argument("--part")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     arguments.scratch.mkdir(parents=True, exist_ok=True)
     programs = chosen(arguments)
     failed = len(programs) < max(len(arguments.names), 1)
