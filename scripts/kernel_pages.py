@@ -28,6 +28,37 @@ WORDS = [
     ("undecided", "undecided: the result depends on data, or some ranks or sizes were not run"),
 ]
 
+# What README.md says of kernels: (group, what they do, pages). Every page is in one group.
+GROUPS = [
+    ("Products", "matrix products on one GPU: dense, quantized, gated, an expert for each block of "
+     "rows", ["gemm", "split_k", "gemm_scaled", "swiglu", "grouped_gemm"]),
+    ("Products over ranks", "a product overlapped with the collective before or after it, or "
+     "divided among ranks",
+     ["ag_gemm", "any_rows", "gemm_rs", "gemm_rs_add", "gemm_ar", "int8_gemm_ar",
+      "scaled_gemm_overlaps", "row_scaled_overlaps", "all_to_all_gemm", "split_k_over_ranks",
+      "mesh_gemm"]),
+    ("Layers of tensor parallelism", "gated layers, norms and losses in one launch with their "
+     "collectives", ["tp_mlp", "overlaps", "all_reduce_norm", "cross_entropy"]),
+    ("Mixture of experts", "tokens to the ranks of their experts and back; experts that all ranks "
+     "share; whole layers",
+     ["moe", "served", "moe_once", "moe_quantized", "moe_prefill", "moe_layer", "m2n",
+      "ag_grouped_gemm", "grouped_gemm_rs", "grouped_gemm_ar"]),
+    ("Attention over ranks", "attention to positions of all ranks, by rings, all-gathers and "
+     "all-to-alls",
+     ["ring_attention", "causal_ring_attention", "gathered_attention", "ulysses",
+      "ulysses_attention", "causal_ulysses"]),
+    ("Decoding", "attention of one new token to keys that are spread over ranks",
+     ["flash_decode", "paged_flash_decode"]),
+    ("All-reduce", "sums for short and long vectors, few and many ranks",
+     ["all_reduce", "ring_all_reduce", "halving_all_reduce", "tree_all_reduce"]),
+    ("Other collectives", "all-gather, reduce-scatter, all-to-all, collectives with a root, over "
+     "nodes, a barrier",
+     ["all_gather", "reduce_scatter", "all_to_all", "collectives", "two_level", "by_plans",
+      "barrier"]),
+    ("Neighbours", "messages from rank to rank: the first program, stages with credits, edges of a "
+     "grid", ["hello", "pipeline", "halo"]),
+]
+
 
 class Kernel:
     """A kernel or an overlap of an example: its comment, and its text up to its body."""
@@ -48,9 +79,28 @@ class Kernel:
 
 
 def comment_text(lines):
-    """The paragraphs of a doc comment, a line each; a comment line without text separates them."""
-    text = "\n".join(line.strip()[3:].strip() for line in lines).strip("\n")
-    return "\n\n".join(" ".join(part.split("\n")) for part in re.split(r"\n\n+", text))
+    """The paragraphs of a doc comment, a line each, and its figures, which are blocks between lines
+    of ``` and keep their lines. A comment line without text separates paragraphs."""
+    parts, at_figure = [[]], False
+    for line in lines:
+        text = line.strip()[3:].removeprefix(" ").rstrip()
+        if text.startswith("```"):
+            at_figure = not at_figure
+            if at_figure:
+                parts.append(["```text"])
+            else:
+                parts[-1].append(text)
+                parts.append([])
+        elif at_figure:
+            parts[-1].append(text)
+        elif text.strip():
+            parts[-1].append(text.strip())
+        else:
+            parts.append([])
+    if at_figure:
+        raise SystemExit(f"a figure has no end: {parts[-1][1:2]}")
+    return "\n\n".join(("\n" if part[0] == "```text" else " ").join(part)
+                       for part in parts if part)
 
 
 def closing(text, at):
@@ -151,14 +201,39 @@ def page(path, about, kernels):
 
 
 def index(pages):
-    lines = ["| page | kernels | what it is |", "| --- | --- | --- |"]
-    for name, about, kernels in pages:
-        # Not at the points of names.
-        first = re.split(r"\n\n|(?<=[a-z0-9)]{2}\.)\s(?=[A-Z])", about)[0].rstrip(".")
-        lines.append(f"| [{name}]({name}.md) | "
-                     + ", ".join(f"`{kernel.name}`" for kernel in kernels)
-                     + f" | {prose(first)} |")
+    """A table for each group."""
+    of_name, lines = {name: (about, kernels) for name, about, kernels in pages}, []
+    for group, _, names in GROUPS:
+        lines += ["", f"## {group}", "", "| page | kernels | what it is |", "| --- | --- | --- |"]
+        for name in names:
+            about, kernels = of_name[name]
+            # Not at the points of names.
+            first = re.split(r"\n\n|(?<=[a-z0-9)]{2}\.)\s(?=[A-Z])", about)[0].rstrip(".")
+            lines.append(f"| [{name}]({name}.md) | "
+                         + ", ".join(f"`{kernel.name}`" for kernel in kernels)
+                         + f" | {prose(first)} |")
+    return "\n".join(lines[1:])
+
+
+def groups_table():
+    """The kernels of README.md; written() says whether it has all of them."""
+    lines = ["| group | kernels | what they do |", "| --- | --- | --- |"]
+    for group, does, names in GROUPS:
+        links = ", ".join(f"[{name}]({FOLDER}/{name}.md)" for name in names)
+        lines.append(f"| {group} | {links} | {does} |")
     return "\n".join(lines)
+
+
+def refuse_ungrouped(names):
+    """Each page is in one group."""
+    grouped = [name for _, _, names_ in GROUPS for name in names_]
+    for name in names:
+        if grouped.count(name) != 1:
+            raise SystemExit(f"`{name}` is in {grouped.count(name)} groups of "
+                             "scripts/kernel_pages.py; each file of examples is in one")
+    for name in grouped:
+        if name not in names:
+            raise SystemExit(f"`{name}` of scripts/kernel_pages.py is no file of examples")
 
 
 def written(root):
@@ -179,9 +254,11 @@ def written(root):
             name = file[:-len(".dtile")]
             pages.append((name, about, list(kernels_of(text))))
             paths[name] = path
+    refuse_ungrouped([name for name, _, _ in pages])
     give_verdicts(pages, expected(read(VERDICTS)))
     result = {f"{FOLDER}/README.md": "# Kernels\n\nA page for each file of "
-              "[examples](../../examples/README.md): formula, shapes, contract and verdict.\n\n"
+              "[examples](../../examples/README.md): formula, shapes, figure, contract and "
+              "verdict.\n\n"
               "<!-- generated: kernels -->\n" + index(pages) + "\n<!-- end of kernels -->\n"}
     for name, about, kernels in pages:
         result[f"{FOLDER}/{name}.md"] = (f"# {name}\n\n<!-- generated: {name} -->\n"
@@ -195,6 +272,10 @@ SAMPLE = """//! About a * b.
 /// Adds
 /// one.
 ///
+/// ```
+/// x ──→  *y*
+///   |
+/// ```
 /// Slowly.
 kernel add<B = auto>(
     x   : in   f32[N],  // of a caller :)
@@ -228,7 +309,8 @@ def self_test():
                      "// CHECK: `steps`: proved for all W and all sizes\n")
     give_verdicts([("sample", "", kernels)], lines)
     text = page("examples/sample.dtile", "About a * b.", kernels)
-    assert "## `add`\n\nAdds one.\n\nSlowly.\n\n```" in text
+    assert ("## `add`\n\nAdds one.\n\n```text\nx ──→  *y*\n  |\n```\n\nSlowly.\n\n```dtile"
+            in text)
     assert r"About a \* b." in text
     assert "    y = add(h);\n}\n" in text
     assert "box" not in text and "sent" not in text and "of a caller :)" in text
@@ -242,6 +324,19 @@ def self_test():
         except SystemExit:
             continue
         raise AssertionError(f"taken: {wrong}")
+    every = [name for _, _, names in GROUPS for name in names]
+    refuse_ungrouped(every)
+    for wrong in (every[1:], every + ["another"]):
+        try:
+            refuse_ungrouped(wrong)
+        except SystemExit:
+            continue
+        raise AssertionError("a page of no group, or a group's name of no page, is taken")
+    try:
+        comment_text(["/// ```", "/// x"])
+    except SystemExit:
+        return
+    raise AssertionError("a figure without its end is taken")
 
 
 if __name__ == "__main__":

@@ -229,6 +229,7 @@ TABLES = [
     ("docs/language.md", "test-functions", lambda: calls_table(TEST_CALLS)),
     ("docs/language.md", "one-sided-names", one_sided_table),
     ("docs/calibrate.md", "machine-fields", machine_fields_table),
+    ("README.md", "kernels", kernel_pages.groups_table),
 ]
 # The page of which every marker that is a program's name is filled with that program.
 TUTORIAL = "docs/tutorial.md"
