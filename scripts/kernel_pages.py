@@ -103,6 +103,16 @@ def comment_text(lines):
                        for part in parts if part)
 
 
+def refuse_figureless(pages):
+    """A figure shows which rank sends what to which."""
+    for name, about, kernels in pages:
+        sends = any(re.search(r"@|\bplans\.", kernel.text + kernel.body) for kernel in kernels)
+        said = [about] + [kernel.comment for kernel in kernels]
+        if sends and not any("```text" in comment for comment in said):
+            raise SystemExit(f"`{name}` has kernels that send, and no figure in its comments: a "
+                             "block between lines of ```, of ranks, blocks and arrows")
+
+
 def closing(text, at):
     """Past the bracket that closes the one at `at`; comments may hold any."""
     depth, pairs = 0, {"(": 1, "{": 1, ")": -1, "}": -1}
@@ -255,6 +265,7 @@ def written(root):
             pages.append((name, about, list(kernels_of(text))))
             paths[name] = path
     refuse_ungrouped([name for name, _, _ in pages])
+    refuse_figureless(pages)
     give_verdicts(pages, expected(read(VERDICTS)))
     result = {f"{FOLDER}/README.md": "# Kernels\n\nA page for each file of "
               "[examples](../../examples/README.md): formula, shapes, figure, contract and "
@@ -324,6 +335,14 @@ def self_test():
         except SystemExit:
             continue
         raise AssertionError(f"taken: {wrong}")
+    sends = Kernel("send", "kernel", "Sends.", "kernel send()", "{ put(x[:], box@(next)[:]); }")
+    refuse_figureless([("sample", "About.\n\n```text\n→\n```", [sends]), ("add", "", kernels)])
+    try:
+        refuse_figureless([("sample", "About.", [sends])])
+    except SystemExit as refusal:
+        assert "no figure" in str(refusal)
+    else:
+        raise AssertionError("kernels that send have no figure, and are taken")
     every = [name for _, _, names in GROUPS for name in names]
     refuse_ungrouped(every)
     for wrong in (every[1:], every + ["another"]):
