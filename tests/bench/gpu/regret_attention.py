@@ -87,6 +87,34 @@ def causal_gathered_attention(bench, options, team, drawn):
                 lambda: torchs(torch.float32), [torchs], 1e-2)
 
 
+def ring_attention(bench, options, team, drawn):
+    """Attention of each rank's positions to those of all."""
+    heads, own = drawn.n, drawn.m // bench.ranks
+    q = bench.random(heads, 1, own, HEAD)
+    k, v = (bench.random(heads, own, HEAD) for _ in range(2))
+    y, scale = torch.empty_like(q), 1 / math.sqrt(HEAD)
+    kernel = kernel_of(bench, options, "ring_attention", "ring_attention", T="bf16", D=HEAD)
+
+    def whole(x):
+        """All positions, head by head."""
+        return gathered(x).transpose(0, 1).reshape(1, heads, drawn.m, HEAD)
+
+    def torchs():
+        made = F.scaled_dot_product_attention(q.transpose(0, 1), whole(k), whole(v), scale=scale)
+        return [made.transpose(0, 1)]
+
+    def reference():
+        keys, values = whole(k)[0], whole(v)[0]
+        want = torch.empty(q.shape, device="cuda", dtype=torch.float64)
+        for h in range(heads):
+            scores = q[h, 0].double() @ keys[h].double().T * scale
+            want[h, 0] = torch.softmax(scores, -1) @ values[h].double()
+        return [want]
+
+    return Case(lambda: kernel(q, k, v, scale, y, team=team), refilled(bench, q, k, v), [y],
+                reference, [torchs], 1e-2)
+
+
 def flash_decode(bench, options, team, drawn):
     """N sequences of M keys, spread over ranks in equal parts; 8 queries to each of 8 key heads."""
     own, n = drawn.m // bench.ranks, drawn.n

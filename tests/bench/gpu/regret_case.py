@@ -47,6 +47,32 @@ def exchanged(x):
     return out
 
 
+def all_reduces(bench, *shape):
+    """torch's all-reduces: the tensor that each adds up, and what does so and returns the sum. Over
+    ranks, those of symmetric memory beside NCCL's."""
+    z = empty(*shape)
+
+    def nccl():
+        dist.all_reduce(z)
+        return z
+
+    ways = [(z, nccl)]
+    if bench.ranks > 1:
+        import torch.distributed._symmetric_memory as symm
+
+        shared, group = symm.empty(*shape, device="cuda", dtype=z.dtype), dist.group.WORLD
+        symm.rendezvous(shared, group)
+        shots = [torch.ops.symm_mem.one_shot_all_reduce, torch.ops.symm_mem.two_shot_all_reduce_]
+        ways += [(shared, lambda shot=shot: shot(shared, "sum", group.group_name))
+                 for shot in shots]
+    return ways
+
+
+def where(here, tensor):
+    """A result that not all ranks have: all compare as often, one number where it is not."""
+    return tensor if here else torch.ones(1, device="cuda")
+
+
 # ---- Checks, of kernels and of peers ----
 
 

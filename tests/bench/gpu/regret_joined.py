@@ -9,12 +9,17 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from harness import team_for
-from regret_attention import (causal_gathered_attention, causal_ulysses, flash_decode, ulysses,
-                              ulysses_attention)
-from regret_case import Case, check, empty, exchanged, fastest_peer, kernel_of, refilled
-from regret_experts import dispatch_prefill, dispatch_quantized, tp_mlp
+from regret_attention import (causal_gathered_attention, causal_ulysses, flash_decode,
+                              ring_attention, ulysses, ulysses_attention)
+from regret_case import (Case, all_reduces, check, empty, exchanged, fastest_peer, kernel_of,
+                         refilled)
+from regret_collectives import (barrier, broadcast, gather, halving_all_reduce, ring_all_reduce,
+                                scatter, tree_all_reduce)
+from regret_expert_layers import attention_to_experts, grouped_gemm_ar, moe_layer
+from regret_experts import combine, combine_once, dispatch_prefill, dispatch_quantized, tp_mlp
+from regret_grids import cannon, heat_step, pipeline, summa
 from regret_guard import default_beside_peer, guarded, is_over, told
-from regret_scaled import ag_row_scaled, row_scaled_rs
+from regret_scaled import ag_row_scaled, row_scaled_rs, scaled_ag_gemm, scaled_gemm_rs
 
 EPS = 1e-5
 
@@ -43,27 +48,14 @@ def all_reduce_norm(bench, options, team, drawn):
         total += residual.double()
         return [total, F.rms_norm(total.bfloat16().double(), (h,), weight.double(), EPS)]
 
-    # Sums are made in place, as behind a projection.
-    z = torch.empty_like(x)
-
-    def nccl():
-        dist.all_reduce(z)
-        return rest(z)
-
-    peers, inputs = [nccl], [z]
-    if bench.ranks > 1:
-        import torch.distributed._symmetric_memory as symm
-
-        shared, group = symm.empty(m, h, device="cuda", dtype=x.dtype), dist.group.WORLD
-        symm.rendezvous(shared, group)
-        inputs.append(shared)
-        shots = [torch.ops.symm_mem.one_shot_all_reduce, torch.ops.symm_mem.two_shot_all_reduce_]
-        peers += [lambda shot=shot: rest(shot(shared, "sum", group.group_name)) for shot in shots]
+    # Sums are made in place, as after a projection.
+    ways = all_reduces(bench, m, h)
 
     def prepare():
-        for tensor in inputs:
-            tensor.copy_(x)
+        for z, _ in ways:
+            z.copy_(x)
 
+    peers = [lambda add=add: rest(add()) for _, add in ways]
     return Case(lambda: kernel(x, residual, weight, EPS, hidden, y, team=team),
                 refilled(bench, x), [hidden, y], reference, peers, 1e-2, prepare)
 
@@ -159,7 +151,15 @@ OPERATIONS = {"all_reduce_norm": all_reduce_norm, "all_to_all_gemm": all_to_all_
               "causal_gathered_attention": causal_gathered_attention,
               "flash_decode": flash_decode, "tp_mlp": tp_mlp,
               "dispatch_prefill": dispatch_prefill, "dispatch_quantized": dispatch_quantized,
-              "ag_row_scaled": ag_row_scaled, "row_scaled_rs": row_scaled_rs}
+              "ag_row_scaled": ag_row_scaled, "row_scaled_rs": row_scaled_rs,
+              "scaled_ag_gemm": scaled_ag_gemm, "scaled_gemm_rs": scaled_gemm_rs,
+              "ring_attention": ring_attention, "combine": combine, "combine_once": combine_once,
+              "moe_layer": moe_layer, "attention_to_experts": attention_to_experts,
+              "grouped_gemm_ar": grouped_gemm_ar, "summa": summa, "cannon": cannon,
+              "pipeline": pipeline, "heat_step": heat_step, "broadcast": broadcast,
+              "scatter": scatter, "gather": gather, "barrier": barrier,
+              "ring_all_reduce": ring_all_reduce, "halving_all_reduce": halving_all_reduce,
+              "tree_all_reduce": tree_all_reduce}
 
 
 def measure(bench, options, log, drawn):

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """f8 products of regret.py's joined kernels: a scale for each row of A and for each column of the
-result."""
+result, or one for each block of both operands."""
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 
 from attention import gathered
 from regret_case import Case, empty, kernel_of, refilled
 
 F8 = torch.float8_e4m3fn
+BLOCK = 128  # elements of a row of A, and rows and columns of B, that share a scale
 
 
 class Operands:
@@ -72,3 +74,56 @@ def row_scaled_rs(bench, options, team, drawn):
 
     return Case(lambda: kernel(its.a, its.sa, *its.rest(), y, team=team), its.fill, [y], reference,
                 [torchs], 1e-2)
+
+
+class Blocks:
+    """A of some rows, B, and a scale for each row and BLOCK columns of A and each block of B."""
+
+    def __init__(self, bench, rows, n, k):
+        self.a, self.b = empty(rows, k, dtype=F8), bench.random(n, k).to(F8)
+        parts = k // BLOCK
+        self.sa, self.sb = (torch.rand(*shape, device="cuda") + 0.1
+                            for shape in ((parts, rows), (n // BLOCK, parts)))
+        self.fill = refilled(bench, self.a)
+        self.fill()
+
+    def multiplied(self, a, sa):
+        return F.scaled_mm(a, self.b.T, sa.T, F.ScalingType.BlockWise1x128, self.sb.T,
+                           F.ScalingType.BlockWise128x128, output_dtype=torch.bfloat16)
+
+    def exact(self, a, sa):
+        rows = a.double() * sa.double().T.repeat_interleave(BLOCK, 1)
+        blocks = self.sb.double().repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
+        return rows @ (self.b.double() * blocks).T
+
+
+def scaled_ag_gemm(bench, options, team, drawn):
+    its, c = Blocks(bench, drawn.m // bench.ranks, drawn.n, drawn.k), empty(drawn.m, drawn.n)
+    kernel = kernel_of(bench, options, "scaled_gemm_overlaps", "scaled_ag_gemm")
+
+    def every():
+        """All ranks' rows and their scales."""
+        rows = gathered(its.a.view(torch.uint8)).flatten(0, 1).view(F8)
+        return rows, gathered(its.sa).transpose(0, 1).reshape(len(its.sa), drawn.m)
+
+    return Case(lambda: kernel(its.a, its.sa, its.b, its.sb, c, team=team), its.fill, [c],
+                lambda: [its.exact(*every())], [lambda: [its.multiplied(*every())]], 1e-2)
+
+
+def scaled_gemm_rs(bench, options, team, drawn):
+    rows = drawn.m // bench.ranks
+    its, y = Blocks(bench, drawn.m, drawn.n, drawn.k), empty(rows, drawn.n)
+    kernel = kernel_of(bench, options, "scaled_gemm_overlaps", "scaled_gemm_rs")
+
+    def torchs():
+        out = empty(rows, drawn.n)
+        dist.reduce_scatter_tensor(out, its.multiplied(its.a, its.sa))
+        return [out]
+
+    def reference():
+        part = its.exact(its.a, its.sa)
+        dist.all_reduce(part)
+        return [part[bench.rank * rows:(bench.rank + 1) * rows]]
+
+    return Case(lambda: kernel(its.a, its.sa, its.b, its.sb, y, team=team), its.fill, [y],
+                reference, [torchs], 1e-2)

@@ -13,12 +13,10 @@ import subprocess
 FORMS = ("nt", "nn", "tn")
 LAYERS = ("ag_gemm", "gemm_rs", "gemm_ar")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-JOINED = ("all_reduce_norm", "all_to_all_gemm", "ulysses", "ulysses_attention", "cross_entropy",
-          "int8_gemm_ar", "split_k_gemm", "causal_ulysses", "causal_gathered_attention",
-          "flash_decode", "tp_mlp", "dispatch_prefill", "dispatch_quantized", "ag_row_scaled",
-          "row_scaled_rs")
 # Those of attention to all positions.
-ATTENTION = ("ulysses_attention", "causal_ulysses", "causal_gathered_attention")
+ATTENTION = ("ulysses_attention", "causal_ulysses", "causal_gathered_attention", "ring_attention")
+# Experts of all ranks in a layer, and of one rank where others have attention; micro-batches there.
+LAYER_EXPERTS, EXPERTS_OF_RANK, BATCHES = 64, 8, 4
 # Hidden sizes of models, which all_reduce_norm is built for.
 HIDDEN = (2048, 2880, 4096, 5120, 6144, 7168, 8192)
 MOST_ROWS = 16384
@@ -107,10 +105,12 @@ class Collective(collections.namedtuple("Collective", "op count hidden ranks")):
 
 
 class Joined(collections.namedtuple("Joined", "op m n k ranks")):
-    """M rows, N and K of one rank's product. Rows of N elements (all_reduce_norm), N columns of the
-    vocabulary a rank (cross_entropy), M positions of all ranks in N heads a rank (ulysses and
-    attention), N sequences of M keys (flash_decode), M tokens of each rank of N elements
-    (dispatches), N columns of a layer a rank (tp_mlp); K is 0 where there is no product."""
+    """M rows, N and K of one rank's product. Rows of N elements (all_reduce_norm, heat_step), N
+    columns of the vocabulary a rank (cross_entropy), M positions of all ranks in N heads a rank
+    (ulysses and attention), N sequences of M keys (flash_decode), M tokens of each rank of N
+    elements (dispatches, combines, layers of experts; K between two products), N columns of a layer
+    a rank (tp_mlp), M micro-batches of N elements (pipeline), N elements (collectives, where M is
+    1). K is 0 where there is no product."""
 
     @property
     def key(self):
@@ -188,50 +188,133 @@ def collectives(settings, ranks):
         yield Collective(op, share * shares, 0, ranks)
 
 
-def joined_sizes(rng, op, ranks, unaligned):
-    """M, N and K."""
-    m = rows(rng)
-    of_all = -(-m // ranks) * ranks
-    if op == "all_reduce_norm":
-        return m, rng.choice(HIDDEN), 0
-    if op == "cross_entropy":
-        return m, *sides(rng, 8, unaligned)[:1], 0
+def of_all_ranks(rng, ranks):
+    return -(-rows(rng) // ranks) * ranks
+
+
+def products_of_rows(unit, share):
+    """Rows of all ranks, and N and K."""
+    def sizes(rng, ranks, unaligned):
+        return of_all_ranks(rng, ranks), *sides(rng, unit, share * unaligned)
+    return sizes
+
+
+def tokens_of(most):
+    """So many tokens at most, with a scale for each 128 elements."""
+    def sizes(rng, ranks, unaligned):
+        return log_uniform(rng, 1, most), rng.choice([h for h in HIDDEN if h % 128 == 0]), 0
+    return sizes
+
+
+def layer_of(most):
+    """So many tokens at most, and elements between two products."""
+    def sizes(rng, ranks, unaligned):
+        return log_uniform(rng, 1, most), rng.choice(HIDDEN), 8 * log_uniform(rng, 32, 256)
+    return sizes
+
+
+def heads_of(unit):
+    """Positions in so many equal parts on each rank, and heads."""
+    def sizes(rng, ranks, unaligned):
+        return -(-rows(rng) // (unit * ranks)) * unit * ranks, rng.randint(1, 16), 0
+    return sizes
+
+
+def elements(rng, ranks, unaligned):
+    """Of a vector of bf16."""
+    count = log_uniform(rng, LEAST_BYTES, MOST_BYTES) // 2
+    return 1, count | 1 if rng.random() < unaligned else count - count % 8, 0
+
+
+def cross_entropy(rng, ranks, unaligned):
+    return rows(rng), sides(rng, 8, unaligned)[0], 0
+
+
+def flash_decode(rng, ranks, unaligned):
+    keys = -(-log_uniform(rng, 1 << 10, 1 << 20) // ranks) * ranks
+    return keys, log_uniform(rng, 1, max(1, min(64, (1 << 20) // keys))), 0
+
+
+def split_k_gemm(rng, ranks, unaligned):
+    """Few tiles, and a long sum."""
+    return min(rows(rng), 512), 8 * log_uniform(rng, 8, 256), 8 * log_uniform(rng, 512, 8192)
+
+
+def int8_gemm_ar(rng, ranks, unaligned):
+    """What torch's product of 8-bit integers takes; sums of all ranks stay below 2^31."""
+    n, k = sides(rng, 8, 0.0)
+    return max(rows(rng), 17), n, min(k, 131071 // ranks // 8 * 8)
+
+
+def blocks_of_matrices(rng, ranks, unaligned):
+    """K in as many equal parts as there are ranks."""
+    n, k = sides(rng, 8, unaligned)
+    return rows(rng), n, -(-k // (8 * ranks)) * 8 * ranks
+
+
+# The sizes of each joined kernel, from a generator of random numbers, the ranks, and the share of
+# sizes that are no multiples of 8.
+JOINED_SIZES = {
+    "all_reduce_norm": lambda rng, ranks, unaligned: (rows(rng), rng.choice(HIDDEN), 0),
+    "all_to_all_gemm": products_of_rows(8, 1), "ulysses": heads_of(1),
+    "ulysses_attention": heads_of(1), "cross_entropy": cross_entropy,
+    "int8_gemm_ar": int8_gemm_ar, "split_k_gemm": split_k_gemm, "causal_ulysses": heads_of(1),
+    "causal_gathered_attention": heads_of(2), "flash_decode": flash_decode,
+    "tp_mlp": products_of_rows(8, 1), "dispatch_prefill": tokens_of(4096),
+    "dispatch_quantized": tokens_of(128),
+    # What torch's products of f8 take, with scales of rows or of blocks.
+    "ag_row_scaled": products_of_rows(16, 0), "row_scaled_rs": products_of_rows(16, 0),
+    "scaled_ag_gemm": products_of_rows(128, 0), "scaled_gemm_rs": products_of_rows(128, 0),
+    "ring_attention": heads_of(1), "combine": tokens_of(128), "combine_once": tokens_of(128),
+    "moe_layer": layer_of(1024),
+    "attention_to_experts": lambda rng, ranks, unaligned: (*tokens_of(512)(rng, ranks, 0)[:2], 0),
+    "grouped_gemm_ar": layer_of(512), "summa": blocks_of_matrices, "cannon": blocks_of_matrices,
+    "pipeline": lambda rng, ranks, unaligned: (
+        log_uniform(rng, 1, 64), elements(rng, ranks, unaligned)[1] // 64 + 1, 0),
+    "heat_step": lambda rng, ranks, unaligned: (
+        max(2, rows(rng)), sides(rng, 8, unaligned)[0], 0),
+    "broadcast": elements, "scatter": elements, "gather": elements,
+    "barrier": lambda rng, ranks, unaligned: (1, 1, 0),
+    "ring_all_reduce": elements, "halving_all_reduce": elements, "tree_all_reduce": elements,
+}
+
+
+def joined_on(ranks):
+    """The joined kernels that run on so many ranks."""
+    ops = list(JOINED_SIZES)
+    if ranks < 2:
+        ops.remove("attention_to_experts")
+    if math.isqrt(ranks)**2 != ranks:
+        ops.remove("cannon")
+    return ops
+
+
+def elements_of(drawn):
+    """What a joined kernel's reference holds at once, at most, in f64."""
+    op, m, n, k, ranks = drawn
+    if op == "ulysses" or op in ATTENTION:
+        return m * n * 128 * 8
     if op == "flash_decode":
-        keys = -(-log_uniform(rng, 1 << 10, 1 << 20) // ranks) * ranks
-        return keys, log_uniform(rng, 1, max(1, min(64, (1 << 20) // keys))), 0
-    if op.startswith("dispatch"):
-        # The few tokens of decoding, or many; a scale for each 128 elements.
-        m = min(m, 4096) if op == "dispatch_prefill" else log_uniform(rng, 1, 128)
-        return m, rng.choice([hidden for hidden in HIDDEN if hidden % 128 == 0]), 0
-    if op == "causal_gathered_attention":
-        return -(-m // (2 * ranks)) * 2 * ranks, rng.randint(1, 16), 0
-    if "ulysses" in op:
-        return of_all, rng.randint(1, 16), 0
-    if op == "split_k_gemm":
-        # Few tiles, and a long sum.
-        return min(m, 512), 8 * log_uniform(rng, 8, 256), 8 * log_uniform(rng, 512, 8192)
-    if op == "int8_gemm_ar":
-        # What torch's product of 8-bit integers takes; sums of all ranks stay below 2^31.
-        n, k = sides(rng, 8, 0.0)
-        return max(m, 17), n, min(k, 131071 // ranks // 8 * 8)
-    if op in ("ag_row_scaled", "row_scaled_rs"):
-        # What torch's product of f8 takes.
-        return of_all, *sides(rng, 16, 0.0)
-    return of_all, *sides(rng, 8, unaligned)
+        return m * n * 128 * 16
+    if op in ("moe_layer", "grouped_gemm_ar"):
+        return LAYER_EXPERTS * n * k + 3 * m * n * ranks
+    if op == "combine":
+        return m * n * ranks * 64
+    return m * k + n * k + 3 * m * n * ranks
 
 
 def joined(settings, ranks):
     """Endless."""
     rng = random.Random(f"joined {settings['seed']}")
+    ops = joined_on(ranks)
     while True:
-        op = rng.choice(JOINED)
-        m, n, k = joined_sizes(rng, op, ranks, settings["unaligned"])
-        drawn = Joined(op, m, n, k, ranks)
+        op = rng.choice(ops)
+        drawn = Joined(op, *JOINED_SIZES[op](rng, ranks, settings["unaligned"]), ranks)
         # Attention multiplies twice, each position of all heads by all others.
-        operations = 4 * m * m * n * 128 if op in ATTENTION else 2 * m * n * k
-        elements = m * n * 128 * 8 if op in ("ulysses", *ATTENTION) else \
-            m * n * 128 * 16 if op == "flash_decode" else m * k + n * k + 3 * m * n * ranks
-        if operations <= settings["operations"] and 8 * elements <= settings["memory"]:
+        operations = 4 * drawn.m**2 * drawn.n * 128 if op in ATTENTION else \
+            2 * drawn.m * drawn.n * drawn.k
+        if operations <= settings["operations"] and \
+                8 * elements_of(drawn) <= settings["memory"]:
             yield drawn
 
 

@@ -79,41 +79,61 @@ class Drawing(unittest.TestCase):
                 self.assertEqual(drawn.count % 2, 0)
 
     def test_joined_kernels_get_what_they_take(self):
-        drawn = some(shapes.joined(SETTINGS, 3), 700)
-        self.assertEqual({its.op for its in drawn}, set(shapes.JOINED))
+        drawn = some(shapes.joined(SETTINGS, 3), 2000)
+        self.assertEqual({its.op for its in drawn}, set(shapes.joined_on(3)))
+        products = {"all_to_all_gemm", "int8_gemm_ar", "split_k_gemm", "tp_mlp", "ag_row_scaled",
+                    "row_scaled_rs", "scaled_ag_gemm", "scaled_gemm_rs", "moe_layer",
+                    "grouped_gemm_ar", "summa", "cannon"}
         for its in drawn:
-            if its.op in ("ulysses", "ulysses_attention", "causal_ulysses", "all_to_all_gemm",
-                          "flash_decode", "tp_mlp"):
-                self.assertEqual(its.m % 3, 0)
-            if its.op in ("ag_row_scaled", "row_scaled_rs"):
-                self.assertEqual((its.m % 3, its.n % 16, its.k % 16), (0, 0, 0))
-            if its.op == "causal_gathered_attention":
-                self.assertEqual(its.m % 6, 0)
-            if its.op == "flash_decode":
-                self.assertLessEqual(its.m * its.n, (1 << 20) + 3)
-            if its.op.startswith("dispatch"):
-                self.assertEqual(its.n % 128, 0)
-                self.assertLessEqual(its.m, 128 if its.op == "dispatch_quantized" else 4096)
-            if its.op == "int8_gemm_ar":
-                self.assertGreater(its.m, 16)
-                self.assertEqual((its.n % 8, its.k % 8), (0, 0))
-                self.assertLessEqual(3 * its.k, 131071)
-            if its.op == "all_reduce_norm":
-                self.assertIn(its.n, shapes.HIDDEN)
-            self.assertEqual(its.k == 0, its.op not in ("all_to_all_gemm", "int8_gemm_ar",
-                                                        "split_k_gemm", "tp_mlp", "ag_row_scaled",
-                                                        "row_scaled_rs"))
+            self.check_sizes(its)
+            self.assertEqual(its.k != 0, its.op in products, its.op)
             self.assertLessEqual(2 * its.m * its.n * its.k, SETTINGS["operations"])
         self.assertEqual(len({its.key for its in drawn}), len(set(drawn)))
 
+    def check_sizes(self, its):
+        if its.op in ("ulysses", "ulysses_attention", "causal_ulysses", "ring_attention",
+                      "all_to_all_gemm", "flash_decode", "tp_mlp"):
+            self.assertEqual(its.m % 3, 0)
+        if its.op in ("ag_row_scaled", "row_scaled_rs"):
+            self.assertEqual((its.m % 3, its.n % 16, its.k % 16), (0, 0, 0))
+        if its.op in ("scaled_ag_gemm", "scaled_gemm_rs"):
+            self.assertEqual((its.m % 3, its.n % 128, its.k % 128), (0, 0, 0))
+        if its.op == "causal_gathered_attention":
+            self.assertEqual(its.m % 6, 0)
+        if its.op == "flash_decode":
+            self.assertLessEqual(its.m * its.n, (1 << 20) + 3)
+        if its.op.startswith(("dispatch", "combine")):
+            self.assertEqual(its.n % 128, 0)
+            self.assertLessEqual(its.m, 4096 if its.op == "dispatch_prefill" else 128)
+        if its.op == "int8_gemm_ar":
+            self.assertGreater(its.m, 16)
+            self.assertEqual((its.n % 8, its.k % 8), (0, 0))
+            self.assertLessEqual(3 * its.k, 131071)
+        if its.op in ("all_reduce_norm", "moe_layer", "grouped_gemm_ar"):
+            self.assertIn(its.n, shapes.HIDDEN)
+        if its.op == "summa":
+            self.assertEqual(its.k % 24, 0)
+        if its.op == "heat_step":
+            self.assertGreaterEqual(its.m, 2)
+        if its.op in ("broadcast", "scatter", "gather") or its.op.endswith("_all_reduce"):
+            self.assertEqual(its.m, 1)
+            self.assertTrue(2 << 10 <= its.n <= 128 << 20, its.n)
+
+    def test_joined_kernels_that_need_other_ranks(self):
+        self.assertEqual(set(shapes.JOINED_SIZES) - set(shapes.joined_on(1)),
+                         {"attention_to_experts"})
+        self.assertEqual(set(shapes.JOINED_SIZES) - set(shapes.joined_on(2)), {"cannon"})
+        self.assertEqual(set(shapes.JOINED_SIZES), set(shapes.joined_on(4)))
+
     def test_joined_kernels_are_declared(self):
         text = ""
-        for name in ("attention", "experts", "scaled", "joined"):
+        for name in ("attention", "collectives", "expert_layers", "experts", "grids", "scaled",
+                     "joined"):
             with open(os.path.join(regret.HERE, f"regret_{name}.py"), encoding="utf-8") as file:
                 text += file.read()
         ops = dict(re.findall(r'"(\w+)": (\w+)[,}]', text[text.index("OPERATIONS = "):]))
-        self.assertEqual(tuple(ops), shapes.JOINED)
-        programs = re.findall(r'kernel_of\(bench, options, "(\w+)", "?(\w+)', text)
+        self.assertEqual(tuple(ops), tuple(shapes.JOINED_SIZES))
+        programs = re.findall(r'kernel_of\(bench, options, "(\w+)",\s+"?(\w+)', text)
         self.assertEqual(len(programs), len(ops))
         for program, kernel in programs:
             path = os.path.join(EXAMPLES, program, program + ".dtile")
@@ -123,7 +143,6 @@ class Drawing(unittest.TestCase):
             choices = re.findall(r'name = "(\w+)" if .* else "(\w+)"', text)
             names = [(kernel,)] if kernel != "name" else choices
             self.assertTrue(any(set(either) <= set(declared) for either in names), program)
-
 
 
 class Constants(unittest.TestCase):
