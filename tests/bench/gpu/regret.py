@@ -6,7 +6,7 @@ the best of all configurations; prints geometric means, 10th percentiles, the wo
 model's ranks.
 
     regret.py [--seconds N] [--seed N] [--exhaustive N] [--types bf16 …] [--forms nt …]
-    regret.py --layers | --collectives | --joined [--ranks N]
+    regret.py --layers | --collectives | --joined [--ops barrier …] [--ranks N]
     regret.py --resume FILE …        goes on where FILE ends: same seed, same settings
     regret.py --report FILE          only prints the figures of what lies there
     regret.py --draw N               only prints the first N shapes
@@ -15,7 +15,7 @@ Products (one GPU): M of 1 to 16384, log-uniform, half of them odd. N and K of 2
 log-uniform, multiples of 8 (of 16 for f8), but in a share of `--unaligned` neither is. Layers: the
 same, M of all ranks and N and K of one rank's product. Collectives: 4 KiB to 256 MiB, log-uniform.
 Joined: kernels that join communication with a product, a norm, a loss, attention, a layer, or the
-quantization of tokens for experts, beside torch.
+tokens of experts, and collectives that the others do not have, beside torch.
 
 Needs what bench_gpu.py needs. What is measured goes to $OUT/regret.jsonl, else to FILE, a line at
 a time; with both, $OUT/regret.jsonl begins with what FILE holds. A measurement that hangs or breaks
@@ -67,6 +67,8 @@ def parser():
                      help="try all configurations on the first N shapes (products)")
     its.add_argument("--types", nargs="+", choices=regret_shapes.TYPES)
     its.add_argument("--forms", nargs="+", choices=regret_shapes.FORMS)
+    its.add_argument("--ops", nargs="+", choices=list(regret_shapes.JOINED_SIZES),
+                     metavar="NAME", help="of --joined, by name; default all")
     its.add_argument("--unaligned", type=float, help="share of shapes; default 0.2")
     its.add_argument("--operations", type=float, help="most of a shape, 2 M N K; default 2e14")
     its.add_argument("--memory", type=int, help="most of a shape, GiB; default 48")
@@ -104,11 +106,14 @@ def settings_of(options, earlier):
              "memory": options.memory and options.memory << 30}
     if not takes_ranks(options):
         asked.update(types=options.types, forms=options.forms)
+    if mode_of(options) == "joined":
+        asked["ops"] = options.ops
     if earlier:
         same = all(value is None or earlier.get(name) == value for name, value in asked.items())
         return earlier if same else None
     usual = {"seed": int(time.time()), "unaligned": 0.2, "operations": 2e14, "memory": 48 << 30,
-             "types": list(regret_shapes.TYPES), "forms": list(regret_shapes.FORMS)}
+             "types": list(regret_shapes.TYPES), "forms": list(regret_shapes.FORMS),
+             "ops": list(regret_shapes.JOINED_SIZES)}
     settings = {name: usual[name] if value is None else value for name, value in asked.items()}
     settings["peer"] = {"products": "cuBLAS", "layers": "cuBLAS and NCCL",
                         "collectives": "NCCL and torch",
@@ -231,6 +236,8 @@ def main():
         return measure(options)
     if options.resume and not os.path.exists(options.resume) and os.environ.get("OUT"):
         its.error(f"{options.resume}: no such file")
+    if options.ops and not options.joined:
+        its.error("--ops names kernels of --joined")
     began = time.time()
     earlier = regret_log.settings_in(regret_log.read(options.resume)) if options.resume else None
     settings = settings_of(options, earlier)
@@ -241,6 +248,8 @@ def main():
         its.error("no peer multiplies these types in these forms: f8 is measured as nt alone")
     if options.draw is not None:
         ranks = options.ranks or 2
+        if settings["mode"] == "joined" and not regret_shapes.joined_on(settings, ranks):
+            its.error(f"none of these runs on {ranks} ranks")
         drawn = getattr(regret_shapes, settings["mode"])
         shapes = drawn(settings) if settings["mode"] == "products" else drawn(settings, ranks)
         for _ in range(options.draw):

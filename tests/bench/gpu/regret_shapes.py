@@ -16,7 +16,7 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 # Those of attention to all positions.
 ATTENTION = ("ulysses_attention", "causal_ulysses", "causal_gathered_attention", "ring_attention")
 # Experts of all ranks in a layer, and of one rank where others have attention; micro-batches there.
-LAYER_EXPERTS, EXPERTS_OF_RANK, BATCHES = 64, 8, 4
+LAYER_EXPERTS, EXPERTS_OF_RANK, BATCHES = 64, 16, 4
 # Hidden sizes of models, which all_reduce_norm is built for.
 HIDDEN = (2048, 2880, 4096, 5120, 6144, 7168, 8192)
 MOST_ROWS = 16384
@@ -267,7 +267,7 @@ JOINED_SIZES = {
     "scaled_ag_gemm": products_of_rows(128, 0), "scaled_gemm_rs": products_of_rows(128, 0),
     "ring_attention": heads_of(1), "combine": tokens_of(128), "combine_once": tokens_of(128),
     "moe_layer": layer_of(1024),
-    "attention_to_experts": lambda rng, ranks, unaligned: (*tokens_of(512)(rng, ranks, 0)[:2], 0),
+    "attention_to_experts": tokens_of(256),
     "grouped_gemm_ar": layer_of(512), "summa": blocks_of_matrices, "cannon": blocks_of_matrices,
     "pipeline": lambda rng, ranks, unaligned: (
         log_uniform(rng, 1, 64), elements(rng, ranks, unaligned)[1] // 64 + 1, 0),
@@ -279,14 +279,10 @@ JOINED_SIZES = {
 }
 
 
-def joined_on(ranks):
-    """The joined kernels that run on so many ranks."""
-    ops = list(JOINED_SIZES)
-    if ranks < 2:
-        ops.remove("attention_to_experts")
-    if math.isqrt(ranks)**2 != ranks:
-        ops.remove("cannon")
-    return ops
+def joined_on(settings, ranks):
+    """Those of the joined kernels asked for that run on so many ranks."""
+    runs = {"attention_to_experts": ranks >= 2, "cannon": math.isqrt(ranks)**2 == ranks}
+    return [op for op in settings.get("ops", JOINED_SIZES) if runs.get(op, True)]
 
 
 def elements_of(drawn):
@@ -304,10 +300,11 @@ def elements_of(drawn):
 
 
 def joined(settings, ranks):
-    """Endless."""
+    """Endless, if any of them runs on so many ranks. `settings`: seed, unaligned, operations,
+    memory (bytes), ops."""
     rng = random.Random(f"joined {settings['seed']}")
-    ops = joined_on(ranks)
-    while True:
+    ops = joined_on(settings, ranks)
+    while ops:
         op = rng.choice(ops)
         drawn = Joined(op, *JOINED_SIZES[op](rng, ranks, settings["unaligned"]), ranks)
         # Attention multiplies twice, each position of all heads by all others.

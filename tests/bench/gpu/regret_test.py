@@ -80,7 +80,7 @@ class Drawing(unittest.TestCase):
 
     def test_joined_kernels_get_what_they_take(self):
         drawn = some(shapes.joined(SETTINGS, 3), 2000)
-        self.assertEqual({its.op for its in drawn}, set(shapes.joined_on(3)))
+        self.assertEqual({its.op for its in drawn}, set(shapes.joined_on(SETTINGS, 3)))
         products = {"all_to_all_gemm", "int8_gemm_ar", "split_k_gemm", "tp_mlp", "ag_row_scaled",
                     "row_scaled_rs", "scaled_ag_gemm", "scaled_gemm_rs", "moe_layer",
                     "grouped_gemm_ar", "summa", "cannon"}
@@ -120,10 +120,12 @@ class Drawing(unittest.TestCase):
             self.assertTrue(2 << 10 <= its.n <= 128 << 20, its.n)
 
     def test_joined_kernels_that_need_other_ranks(self):
-        self.assertEqual(set(shapes.JOINED_SIZES) - set(shapes.joined_on(1)),
-                         {"attention_to_experts"})
-        self.assertEqual(set(shapes.JOINED_SIZES) - set(shapes.joined_on(2)), {"cannon"})
-        self.assertEqual(set(shapes.JOINED_SIZES), set(shapes.joined_on(4)))
+        for ranks, lacks in ((1, {"attention_to_experts"}), (2, {"cannon"}), (4, set())):
+            runs = set(shapes.joined_on(SETTINGS, ranks))
+            self.assertEqual(set(shapes.JOINED_SIZES) - runs, lacks)
+        named = {**SETTINGS, "ops": ["cannon", "barrier"]}
+        self.assertEqual({its.op for its in some(shapes.joined(named, 2), 20)}, {"barrier"})
+        self.assertEqual(some(shapes.joined({**SETTINGS, "ops": ["cannon"]}, 2), 20), [])
 
     def test_joined_kernels_are_declared(self):
         text = ""
@@ -273,6 +275,10 @@ class CommandLine(unittest.TestCase):
         self.assertIsNone(self.settings("--layers", earlier=first))
         self.assertIsNone(self.settings("--joined", earlier=first))
         self.assertEqual(self.settings("--joined")["peer"], "torch")
+        self.assertEqual(self.settings("--joined")["ops"], list(shapes.JOINED_SIZES))
+        named = self.settings("--joined", "--ops", "gather", "--seed", "3")
+        self.assertEqual(named["ops"], ["gather"])
+        self.assertIsNone(self.settings("--joined", "--ops", "scatter", earlier=named))
 
     def test_what_no_peer_multiplies(self):
         self.assertFalse(regret.measurable(self.settings("--types", "f8", "--forms", "nn")))
