@@ -126,24 +126,37 @@ Status createDevices(const dtile_device_options *given, dtile_team **out) {
   return finish(std::move(driver), std::move(config), *options, out);
 }
 
+/// What a process of a job has to have by itself. Without a GPU's number in the options it is that
+/// of the process on its host; launchers may show each process its own GPU only.
+Status findOwnGpu(const dtile_device_options &options, const JobPlace &place, bool isGiven,
+                  DeviceTeamConfig *config, std::unique_ptr<DeviceDriver> *driver) {
+  if (Status status = chooseProvider(options, &config->provider); !status.ok())
+    return status;
+  if (Status status = openDriver(options, driver); !status.ok())
+    return status;
+  const int32_t count = (*driver)->count();
+  const int32_t ordinal = isGiven ? options.device : count == 1 ? 0 : place.localRank;
+  if (ordinal < 0 || ordinal >= count)
+    return {DTILE_UNAVAILABLE,
+            format("rank %d wants GPU %d, but this process sees %d: start fewer processes, or see "
+                   "CUDA_VISIBLE_DEVICES",
+                   place.rank, ordinal, count)};
+  config->ordinals = {ordinal};
+  return {};
+}
+
 /// A process of a job.
-Status createProcess(const dtile_device_options &options, JobPlace place, int32_t ordinal,
+Status createProcess(const dtile_device_options &options, JobPlace place, bool isGiven,
                      dtile_team **out) {
   if (place.ranks < 1 || place.ranks > kMostJobRanks)
     return {DTILE_INVALID, format("%d ranks; it must be 1 to %d", place.ranks, kMostJobRanks)};
   DeviceTeamConfig config;
-  if (Status status = chooseProvider(options, &config.provider); !status.ok())
-    return status;
-  // Whoever has no driver says so before others wait for it.
   std::unique_ptr<DeviceDriver> driver;
-  if (Status status = openDriver(options, &driver); !status.ok())
+  if (Status status = findOwnGpu(options, place, isGiven, &config, &driver); !status.ok()) {
+    // The others need not wait for it.
+    Rendezvous::withdraw(std::move(place), status);
     return status;
-  if (ordinal < 0 || ordinal >= driver->count())
-    return {DTILE_UNAVAILABLE,
-            format("rank %d wants GPU %d, but this process sees %d: start fewer processes, or see "
-                   "CUDA_VISIBLE_DEVICES",
-                   place.rank, ordinal, driver->count())};
-  config.ordinals = {ordinal};
+  }
   place.traits = {
       {"the version of the runtime's ABI",
        format("%d.%d", DTILE_ABI_VERSION, DTILE_DEVICE_ABI_VERSION)},
@@ -172,12 +185,7 @@ Status createFromEnvironment(const dtile_device_options *given, dtile_team **out
   if (Status status = placeFromEnvironment(&place); !status.ok())
     return status;
   place.name += std::to_string(nextTeamNumber());
-  std::unique_ptr<DeviceDriver> driver;
-  if (Status status = openDriver(options, &driver); !status.ok())
-    return status;
-  // Launchers may show each process its own GPU only.
-  int32_t ordinal = driver->count() == 1 ? 0 : place.localRank;
-  return createProcess(options, std::move(place), ordinal, out);
+  return createProcess(options, std::move(place), /*isGiven=*/false, out);
 }
 
 Status createJob(const dtile_device_options *given, dtile_team **out) {
@@ -192,7 +200,7 @@ Status createJob(const dtile_device_options *given, dtile_team **out) {
   place.localRank = options.device;
   if (Status status = placeFromName(options.job, &place); !status.ok())
     return status;
-  return createProcess(options, std::move(place), options.device, out);
+  return createProcess(options, std::move(place), /*isGiven=*/true, out);
 }
 
 /// Runs `call(team, rank)` with the team to itself.

@@ -14,7 +14,9 @@
 #include "backend/runtime/device/nvshmem.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <unistd.h>
 #include <vector>
@@ -47,18 +49,22 @@ struct Greeting {
   UniqueId id;
 };
 
-/// The own status; where only others have failed, one that says who.
+/// The own status; where only others have failed, that of the first one.
 Status together(Rendezvous &job, const Status &own) {
-  int32_t good = own.ok();
-  std::vector<int32_t> all(static_cast<size_t>(job.ranks()));
-  Status met = job.allGather(&good, sizeof good, all.data(), "the start of NVSHMEM");
+  // Empty where all is well. Cut, as a job has thousands of ranks.
+  using Words = std::array<char, 512>;
+  Words words = {};
+  std::memcpy(words.data(), own.message.data(), std::min(own.message.size(), words.size() - 1));
+  std::vector<Words> all(static_cast<size_t>(job.ranks()));
+  Status met = job.allGather(&words, sizeof words, all.data(), "the start of NVSHMEM");
   if (!own.ok() || !met.ok())
     return own.ok() ? met : own;
-  auto bad = std::find(all.begin(), all.end(), 0);
+  const auto bad = std::find_if(all.begin(), all.end(), [](const Words &each) { return each[0]; });
   if (bad == all.end())
     return {};
+  const auto rank = int32_t(bad - all.begin());
   return {DTILE_UNAVAILABLE,
-          format("rank %d cannot start NVSHMEM; see its own error", int32_t(bad - all.begin()))};
+          memberText(rank, job.member(rank)) + " cannot start NVSHMEM: " + bad->data()};
 }
 
 } // namespace

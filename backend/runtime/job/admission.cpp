@@ -38,6 +38,10 @@ struct Guest {
   int64_t end = 0;
 };
 
+std::string faultText(const Hello &hello) {
+  return memberText(hello.rank, hello.member) + " cannot take part: " + hello.fault;
+}
+
 class Gathering {
 public:
   Gathering(const JobPlace &place, int32_t timeoutMs)
@@ -189,7 +193,9 @@ void Gathering::consider(Guest &guest) {
   if (!isSame(hello.proof, prover_.prove(hello, guest.challenge)))
     return turnAway(guest, Answer::NotOurs,
                     "it is of a job with another key: see DTILE_JOB_KEY of both");
-  if (std::string difference = differenceOf(own_, hello); !difference.empty()) {
+  if (*hello.fault) {
+    problem(faultText(hello));
+  } else if (std::string difference = differenceOf(own_, hello); !difference.empty()) {
     problem(difference);
   } else if (hello.rank < 1 || hello.rank >= place_.ranks) {
     return turnAway(guest, Answer::Failed,
@@ -231,6 +237,7 @@ void Gathering::read(Guest &guest) {
   guest.hello.member.host[sizeof guest.hello.member.host - 1] = 0;
   guest.hello.member.machine[sizeof guest.hello.member.machine - 1] = 0;
   guest.hello.traits[sizeof guest.hello.traits - 1] = 0;
+  guest.hello.fault[sizeof guest.hello.fault - 1] = 0;
   consider(guest);
   guest.socket.reset();
 }
@@ -327,6 +334,8 @@ Status Gathering::run(Admitted *out) {
   Status status = place_.ranks > 1 ? listen() : Status();
   if (!status.ok())
     return status;
+  if (!place_.fault.empty())
+    problem(faultText(own_));
   while (!isComplete() && nowNs() < end_)
     step();
   status = conclude();

@@ -104,6 +104,7 @@ Hello helloOf(const JobPlace &place, const Prover &prover) {
   for (const auto &[name, value] : place.traits)
     traits += name + "=" + value + "\n";
   copyText(traits, hello.traits, sizeof hello.traits);
+  copyText(place.fault, hello.fault, sizeof hello.fault);
   hello.identity = prover.identity();
   return hello;
 }

@@ -16,7 +16,7 @@
 namespace dtile::runtime {
 
 constexpr char kJobMagic[8] = {'d', 't', 'i', 'l', 'e', 'j', 'o', 'b'};
-constexpr uint32_t kJobProtocol = 2;
+constexpr uint32_t kJobProtocol = 3;
 using Nonce = std::array<uint8_t, 16>;
 
 enum class Connection : int32_t { Exchange, Watch };
@@ -33,6 +33,8 @@ struct Hello {
   JobMember member;
   /// A line a trait, `NAME=VALUE`.
   char traits[1024] = {};
+  /// Why the process cannot take part; empty where it can.
+  char fault[1024] = {};
   Nonce nonce = {};
   /// Of the job's name.
   Digest identity = {};

@@ -23,6 +23,8 @@ namespace {
 constexpr int64_t kGreetingNs = 2'000'000'000;
 /// Rank 0's own budget may have begun later, and its verdict has the better words.
 constexpr int64_t kGraceNs = 5'000'000'000;
+constexpr const char *kNobody =
+    "nobody listens there: rank 0 has not started, has failed, or is on another host";
 constexpr int64_t kFirstPauseUs = 2'000, kLongestPauseUs = 50'000;
 
 class Knocking {
@@ -47,7 +49,7 @@ private:
   Hello hello_;
   int64_t end_;
   std::vector<Endpoint> targets_, sources_;
-  std::string fault_ = "nobody listens there";
+  std::string fault_ = kNobody;
   /// What another rank 0 has said, which says more than that it went away since.
   std::string refusal_;
   /// Not to be healed by waiting.
@@ -77,8 +79,7 @@ bool Knocking::connectToAny(Socket *out) {
     const int error = connectTo(target, sources_.empty() ? nullptr : from, end, out);
     if (error == 0)
       return true;
-    fault_ =
-        error == ECONNREFUSED || error == ENOENT ? "nobody listens there" : std::strerror(error);
+    fault_ = error == ECONNREFUSED || error == ENOENT ? kNobody : std::strerror(error);
   }
   return false;
 }

@@ -35,6 +35,8 @@ struct JobPlace {
   std::string host;
   /// What all ranks must have alike, and what this one has.
   std::vector<std::pair<std::string, std::string>> traits;
+  /// Why this process cannot take part: it comes only to say so. Empty: it can.
+  std::string fault;
 
   [[nodiscard]] bool hasSeveralHosts() const { return localRanks > 0 && localRanks < ranks; }
 };

@@ -34,6 +34,15 @@ Status Rendezvous::join(const JobPlace &place, int32_t timeoutMs,
   return status;
 }
 
+void Rendezvous::withdraw(JobPlace place, const Status &why) {
+  // Whoever starts this one waits for its error.
+  constexpr int32_t kTellMs = 2'000;
+  place.fault = why.message;
+  Admitted none;
+  if (place.ranks > 1)
+    (void)(place.rank == 0 ? admitAll(place, kTellMs, &none) : askAdmission(place, kTellMs, &none));
+}
+
 bool Rendezvous::isOnSameHost(int32_t rank) const {
   return std::strcmp(members_[size_t(rank)].machine, members_[size_t(rank_)].machine) == 0;
 }

@@ -20,6 +20,8 @@ namespace dtile::runtime {
 class Rendezvous {
 public:
   static Status join(const JobPlace &place, int32_t timeoutMs, std::unique_ptr<Rendezvous> *out);
+  /// In place of join: tells the others why this process cannot take part, if they come soon.
+  static void withdraw(JobPlace place, const Status &why);
   ~Rendezvous();
   Rendezvous(const Rendezvous &) = delete;
   Rendezvous &operator=(const Rendezvous &) = delete;

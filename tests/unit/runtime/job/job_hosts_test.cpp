@@ -171,6 +171,32 @@ TEST(JobHosts, say_which_rank_lacks) {
       [](JobPlace &place) { return place.rank != 2; }, 1000);
 }
 
+// As where one host has fewer GPUs than the others.
+TEST(JobHosts, hear_at_once_from_a_rank_that_cannot_take_part) {
+  for (const int32_t without : {0, 2}) {
+    const std::string name = uniqueName("withdraws");
+    const int32_t port = freePort();
+    const int64_t begin = nowNs();
+    EXPECT_TRUE(inProcesses(4, [&](int32_t rank) {
+      const JobPlace place = placeOf(rank, 4, 2, name, port);
+      if (rank == without) {
+        Rendezvous::withdraw(place, {DTILE_UNAVAILABLE, "there is no GPU 7"});
+        return true;
+      }
+      std::unique_ptr<Rendezvous> job;
+      const Status status = Rendezvous::join(place, 60'000, &job);
+      return says(status, ("the job cannot start: rank " + std::to_string(without)).c_str()) &&
+             says(status, "`) cannot take part: there is no GPU 7");
+    })) << without;
+    EXPECT_LT(seconds(begin), 5) << without;
+  }
+  // Nobody else comes.
+  const int64_t begin = nowNs();
+  Rendezvous::withdraw(placeOf(1, 4, 2, uniqueName("alone"), freePort()),
+                       {DTILE_UNAVAILABLE, "there is no GPU 7"});
+  EXPECT_LT(seconds(begin), 4);
+}
+
 TEST(JobHosts, say_where_rank_0_should_be) {
   expectFailure(
       3, 1, "for rank 0 of the job at 127.0.0.1:", [](JobPlace &place) { return place.rank != 0; },
