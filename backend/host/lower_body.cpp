@@ -117,12 +117,6 @@ void BodyLowering::checkCell(Op &op, llvm::Value *position, llvm::Value *size) {
   });
 }
 
-void BodyLowering::checkRank(Op &op, llvm::Value *rank) {
-  llvm::Value *outside = b.CreateICmpUGE(rank, fact(OpKind::NumRanks));
-  when(outside, "no.rank",
-       [&] { call(Runtime::check_rank, {rank, host_.site(op, objectName(op.operand(0)))}); });
-}
-
 void BodyLowering::call(Runtime callee, llvm::ArrayRef<llvm::Value *> arguments) {
   llvm::SmallVector<llvm::Value *, 8> all{task_};
   llvm::append_range(all, arguments);

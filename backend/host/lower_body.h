@@ -107,6 +107,8 @@ private:
   void lowerRemoteGather(ir::Op &op);
   void lowerRemoteScatter(ir::Op &op);
   void lowerAssert(ir::Op &op);
+  /// Stops the launch with a message, the values in its holes.
+  void fail(ir::Op &op, llvm::StringRef message, llvm::ArrayRef<ir::Value *> values);
   void lowerPrint(ir::Op &op);
   void notify(ir::Op &op, ir::Value *signal);
   void lowerWait(ir::Op &op);

@@ -9,6 +9,7 @@
 
 #include "backend/runtime/kernel_abi.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/communication.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -329,18 +330,32 @@ void BodyLowering::lowerPrint(Op &op) {
 }
 
 void BodyLowering::lowerAssert(Op &op) {
-  llvm::ArrayRef<Value *> values = op.operands().drop_front();
   llvm::Value *holds = scalar(op.operand(0));
-  when(b.CreateNot(holds), "failed", [&] {
-    llvm::Value *arguments = llvm::ConstantPointerNull::get(b.getPtrTy());
-    if (!values.empty())
-      arguments = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), values.size()), "arguments");
-    for (auto [i, value] : llvm::enumerate(values))
-      b.CreateStore(arith_.cast(value->type().elementOrIndex(), DType::I64, scalar(value)),
-                    b.CreateConstGEP1_64(b.getInt64Ty(), arguments, i));
-    call(Runtime::fail, {host_.site(op, ""), host_.string(op.get(ir::attr::message)),
-                         b.getInt32(values.size()), arguments});
+  when(b.CreateNot(holds), "failed",
+       [&] { fail(op, op.get(ir::attr::message), op.operands().drop_front()); });
+}
+
+void BodyLowering::checkRank(Op &op, llvm::Value *rank) {
+  llvm::Value *outside = b.CreateICmpUGE(rank, fact(OpKind::NumRanks));
+  when(outside, "no.rank", [&] {
+    for (unsigned i = 0; 2 + 2 * i < op.numOperands(); ++i) {
+      llvm::ArrayRef<Value *> given = op.operands().slice(2 + 2 * i, 2);
+      when(b.CreateICmpUGE(scalar(given[0]), scalar(given[1])), "outside",
+           [&] { fail(op, ir::outsideAxisText(op, i, "{0}", "{1}"), given); });
+    }
+    call(Runtime::check_rank, {rank, host_.site(op, objectName(op.operand(0)))});
   });
+}
+
+void BodyLowering::fail(Op &op, llvm::StringRef message, llvm::ArrayRef<Value *> values) {
+  llvm::Value *arguments = llvm::ConstantPointerNull::get(b.getPtrTy());
+  if (!values.empty())
+    arguments = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), values.size()), "arguments");
+  for (auto [i, value] : llvm::enumerate(values))
+    b.CreateStore(arith_.cast(value->type().elementOrIndex(), DType::I64, scalar(value)),
+                  b.CreateConstGEP1_64(b.getInt64Ty(), arguments, i));
+  call(Runtime::fail,
+       {host_.site(op, ""), host_.string(message), b.getInt32(values.size()), arguments});
 }
 
 } // namespace dtile::backend::host

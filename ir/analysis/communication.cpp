@@ -37,6 +37,16 @@ Op *objectOf(Value *viewOrSignal) {
   return objects.size() == 1 ? objects.front() : nullptr;
 }
 
+std::string outsideAxisText(const Op &rankSelection, size_t axis, llvm::StringRef coordinate,
+                            llvm::StringRef size) {
+  const Op *object = objectOf(rankSelection.operand(0));
+  std::string text = ("coordinate " + coordinate).str();
+  if (object)
+    text += (" of `" + object->get(attr::name) + "`").str();
+  text += " is outside of axis `" + rankSelection.get(attr::axes)[axis] + "`";
+  return (text + ", whose size is " + size).str();
+}
+
 bool isReadOfInput(const Op &op) {
   if (!op.is(OpKind::Load) && !op.is(OpKind::Gather))
     return false;

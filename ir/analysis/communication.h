@@ -21,6 +21,9 @@ namespace dtile::ir {
 /// The `view.at` or `sig.at` through which the value reaches a rank; null when it is this rank's
 /// own.
 [[nodiscard]] Op *rankSelectionOf(Value *viewOrSignal);
+/// What is said where a coordinate of such an op is outside of its axis, the `axis`-th of `axes`.
+[[nodiscard]] std::string outsideAxisText(const Op &rankSelection, size_t axis,
+                                          llvm::StringRef coordinate, llvm::StringRef size);
 /// Whether two views may share bytes: their objects are the same, or unknown. Different parameters
 /// are different memory; a launch that breaks this where one of them is written is refused.
 [[nodiscard]] bool mayAlias(Value *a, Value *b);

@@ -370,7 +370,11 @@ std::string checkAt(const Op &op) {
   const Type from = op.operand(0)->type(), to = op.result()->type();
   const bool fits = to.kind() == from.kind() && to.rank() == from.rank() && to.isRemote() &&
                     (from.isSignal() || to.dtype() == from.dtype());
-  return fits ? "" : isNot("result", to, "the remote form of " + from.str());
+  if (!fits)
+    return isNot("result", to, "the remote form of " + from.str());
+  const size_t axes = op.has(attr::axes) ? op.get(attr::axes).size() : 0;
+  const bool isCounted = op.numOperands() == 2 + 2 * axes;
+  return isCounted ? "" : "needs a coordinate and a size for each of its axes";
 }
 
 std::string checkViewReshape(const Op &op) {

@@ -123,8 +123,12 @@ Lowered Lowering::evaluate(const TExpr &expr) {
     return single(symbols_[expr.symbol]);
   case TExprKind::LaunchDim:
     return single(launchDim(expr.param, expr.dim));
-  case TExprKind::Elementwise:
-    return single(elementwise(expr));
+  case TExprKind::Elementwise: {
+    const GivenCoordinates *coordinates = givenCoordinates(expr);
+    Lowered result = single(elementwise(expr));
+    result.coordinates = coordinates;
+    return result;
+  }
   case TExprKind::Cast:
     return single(cast(expr));
   case TExprKind::Splat:
@@ -219,6 +223,17 @@ Value *Lowering::elementwise(const TExpr &expr) {
   if (const llvm::StringRef predicate = predicateOf(expr.op); !predicate.empty())
     return builder_.cmp(predicate, operands[0], operands[1]);
   return builder_.value(opOf(expr.op), operands);
+}
+
+const GivenCoordinates *Lowering::givenCoordinates(const TExpr &rank) {
+  if (rank.coordinates.empty())
+    return nullptr;
+  GivenCoordinates &given = coordinates_.emplace_back();
+  for (const sema::GivenCoordinate &coordinate : rank.coordinates) {
+    given.axes.push_back(coordinate.axis.str());
+    given.operands.append({value(*coordinate.place), value(*coordinate.places)});
+  }
+  return &given;
 }
 
 Value *Lowering::shortCircuit(const TExpr &expr) {

@@ -237,7 +237,13 @@ Lowered Lowering::remote(const TExpr &expr) {
   const TExpr &of = *expr.operands[0];
   Lowered result = lower(of);
   const OpKind kind = of.type->kind == sema::TypeKind::Signal ? OpKind::SigAt : OpKind::ViewAt;
-  result.value = builder_.value(kind, {result.value, value(*expr.operands[1])}, typeOf(expr.type));
+  const Lowered rank = lower(*expr.operands[1]);
+  Values operands{result.value, rank.value};
+  if (rank.coordinates)
+    llvm::append_range(operands, rank.coordinates->operands);
+  result.value = builder_.value(kind, operands, typeOf(expr.type));
+  if (rank.coordinates)
+    result.value->definingOp()->set(attr::axes, rank.coordinates->axes);
   return result;
 }
 

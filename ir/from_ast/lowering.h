@@ -59,6 +59,13 @@ struct RangeParts {
   int64_t indexStep = 1;
 };
 
+/// The coordinates by which a rank is given that may be outside of their axes.
+struct GivenCoordinates {
+  std::vector<std::string> axes;
+  /// For each axis the coordinate, then the axis's size.
+  llvm::SmallVector<Value *, 4> operands;
+};
+
 /// A typed expression's value in IR.
 struct Lowered {
   /// Scalar, tile, view, signal, token, acquire; null for ranges and void.
@@ -67,6 +74,8 @@ struct Lowered {
   RangeParts range;
   /// Regions: one a dimension, or empty where nothing is known.
   llvm::SmallVector<const Extent *, 4> extents;
+  /// Ranks: what a report says of one that does not exist.
+  const GivenCoordinates *coordinates = nullptr;
 };
 
 /// Lowers one kernel or function.
@@ -186,6 +195,7 @@ private:
   /// A Const, as attributes hold it.
   static Attr constantAttribute(const TExpr &expr);
   Value *elementwise(const TExpr &expr);
+  const GivenCoordinates *givenCoordinates(const TExpr &rank);
   Value *shortCircuit(const TExpr &expr);
   Value *chooseLazily(const TExpr &condition, const TExpr &whenTrue, const TExpr &whenFalse);
   Value *cast(const TExpr &expr);
@@ -276,6 +286,7 @@ private:
   std::vector<Value *> symbols_;
   std::map<std::pair<unsigned, unsigned>, Value *> launchDims_;
   std::deque<Extent> extents_;
+  std::deque<GivenCoordinates> coordinates_;
 };
 
 } // namespace dtile::ir

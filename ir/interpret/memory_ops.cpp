@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Instructions that make views and signal slices, and that touch memory at once.
+#include "ir/analysis/communication.h"
 #include "ir/interpret/elements.h"
 #include "ir/interpret/state.h"
 
@@ -123,6 +124,14 @@ Step runViewSlice(Body &body, const Instr &instr) {
 Step checkRank(Body &body, const Instr &instr, int64_t rank) {
   if (rank >= 0 && rank < body.machine.numRanks)
     return Step::Next;
+  for (unsigned i = 0; 2 + 2 * i < instr.op->numOperands(); ++i) {
+    const int64_t place = body.index(instr.operands[2 + 2 * i]);
+    const int64_t places = body.index(instr.operands[3 + 2 * i]);
+    if (place < 0 || place >= places)
+      return body.machine.trap(
+          body, *instr.op,
+          outsideAxisText(*instr.op, i, std::to_string(place), std::to_string(places)));
+  }
   return body.machine.trap(body, *instr.op,
                            "rank " + std::to_string(rank) + " is not one of the " +
                                std::to_string(body.machine.numRanks) + " ranks");

@@ -165,13 +165,16 @@ TExpr *Checker::rankAt(const CallSite &site) {
     return error(range);
   TExpr *rank = nullptr;
   TExpr *isThere = nullptr;
+  llvm::SmallVector<GivenCoordinate, 0> mayBeOutside;
   for (size_t i = 0; i < mesh.size(); ++i) {
     TExpr *place = given[i] ? givenCoordinate(i, given[i]->value) : ownCoordinate(i, range);
     if (place->type->kind == TypeKind::Error)
       return place;
     if (!place->coordinate.isInside) {
+      TExpr *places = axisExtent(i, range);
+      mayBeOutside.push_back({mesh[i].name.name, place, places});
       TExpr *isLow = arithmetic(ast::BinaryOp::Ge, place, intConst(0, range), range, range);
-      TExpr *isHigh = arithmetic(ast::BinaryOp::Lt, place, axisExtent(i, range), range, range);
+      TExpr *isHigh = arithmetic(ast::BinaryOp::Lt, place, places, range, range);
       TExpr *isBoth = arithmetic(ast::BinaryOp::LogAnd, isLow, isHigh, range, range);
       isThere = isThere ? arithmetic(ast::BinaryOp::LogAnd, isThere, isBoth, range, range) : isBoth;
     }
@@ -182,6 +185,7 @@ TExpr *Checker::rankAt(const CallSite &site) {
   // Where an axis has no such place there is no such rank: -1, which is refused wherever ranks are.
   if (isThere)
     rank = select(isThere, rank, intConst(-1, range), range);
+  rank->coordinates = mayBeOutside;
   rank->coordinate = {};
   return rank;
 }

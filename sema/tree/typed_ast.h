@@ -66,6 +66,13 @@ struct Variable {
 };
 
 struct TExpr;
+/// A coordinate that may be outside of its axis, and the size of the axis.
+struct GivenCoordinate {
+  llvm::StringRef axis;
+  const TExpr *place = nullptr;
+  const TExpr *places = nullptr;
+};
+
 /// One index of a slice.
 struct IndexItem {
   enum class Kind : uint8_t {
@@ -108,6 +115,8 @@ struct TExpr {
   /// Sema's own: along which axis it counts; and of how many places an axis has, its number from 1.
   Coordinate coordinate;
   uint8_t extentOf = 0;
+  /// Of a rank that `rank(axis: place)` names: the coordinates that it is -1 for if one is outside.
+  llvm::SmallVector<GivenCoordinate, 0> coordinates;
 };
 
 struct TStmt;

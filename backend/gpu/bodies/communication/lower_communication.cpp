@@ -9,6 +9,7 @@
 #include "backend/gpu/space_facts.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/communication.h"
 #include "ir/analysis/shared_memory_plan.h"
 
 #include "llvm/IR/Intrinsics.h"
@@ -143,6 +144,12 @@ void BodyLowering::checkCell(Op &op, llvm::Value *position, llvm::Value *size) {
 void BodyLowering::checkRank(Op &op, llvm::Value *rank) {
   llvm::Value *ranks = fact(OpKind::NumRanks);
   when(b.CreateICmpUGE(rank, ranks), "no.rank", [&] {
+    for (unsigned i = 0; 2 + 2 * i < op.numOperands(); ++i) {
+      llvm::Value *place = scalar(op.operand(2 + 2 * i));
+      llvm::Value *places = scalar(op.operand(3 + 2 * i));
+      when(b.CreateICmpUGE(place, places), "outside",
+           [&] { fail(gpu_.site(op, ir::outsideAxisText(op, i, "{0}", "{1}")), {place, places}); });
+    }
     const llvm::StringRef name = launch::objectName(op.operand(0));
     fail(gpu_.site(op, ("rank {0} of `" + name + "` is not one of the {1} ranks").str()),
          {rank, ranks});
