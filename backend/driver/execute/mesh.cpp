@@ -109,7 +109,10 @@ bool fitMesh(Session &session, const sema::KernelInstance &kernel, llvm::ArrayRe
       names[generic.name.name] = value.intValue;
   for (const auto &scalar : scalars)
     names[scalar.first()] = scalar.second;
-  for (const auto &[axis, size] : llvm::zip_equal(mesh->axes, axes)) {
+  // From the last one on: an axis `W / L` depends on those behind it.
+  for (size_t i = axes.size(); i-- > 0;) {
+    const ast::MeshAxis &axis = mesh->axes[i];
+    const int64_t size = axes[i];
     const auto extent = evaluate(axis.extent, names);
     if (extent && *extent != size) {
       session.diagnostics.report(axis.name.range, diag::bad_mesh,
