@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <thread>
 
 namespace dtile::driver {
 
@@ -64,7 +65,12 @@ bool Job::anyFailed(bool failed) {
   return std::any_of(all.begin(), all.end(), [](char other) { return other != 0; });
 }
 
-void Job::leave() { (void)dtile_team_barrier(team_); }
+void Job::leave() {
+  // As long as the first process needs to print. It ends the job then, and this process with it.
+  constexpr std::chrono::seconds kPrinting(3);
+  if (dtile_team_barrier(team_) != DTILE_OK && rank() != 0)
+    std::this_thread::sleep_for(kPrinting);
+}
 
 namespace {
 

@@ -74,12 +74,9 @@ Status HostTeam::meet(const char *what) {
       shown.waitFor(rank);
       if (progress())
         return peerFailure();
-      if (nowNs() > end) {
-        breakTeam({DTILE_TIMEOUT, format("rank %d waited %d ms for rank %d at %s", firstLocal(),
-                                         timeoutMs_, rank, what)});
-        tellFailure(broken_);
-        return broken_;
-      }
+      if (nowNs() > end)
+        return giveUp({DTILE_TIMEOUT, format("rank %d waited %d ms for rank %d at %s", firstLocal(),
+                                             timeoutMs_, rank, what)});
       sched_yield();
     }
   }
@@ -100,13 +97,10 @@ Status HostTeam::agree(uint64_t value, const char *what) {
   if (Status status = meet(what); !status.ok())
     return status;
   for (int32_t rank = 0; rank < ranks(); ++rank)
-    if (readCell(control.agreement(row, rank)) != value) {
-      breakTeam({DTILE_INVALID, format("ranks %d and %d differ in %s, which must be equal on all "
-                                       "ranks and asked for in the same order",
-                                       firstLocal(), rank, what)});
-      tellFailure(broken_);
-      return broken_;
-    }
+    if (readCell(control.agreement(row, rank)) != value)
+      return giveUp({DTILE_INVALID, format("ranks %d and %d differ in %s, which must be equal on "
+                                           "all ranks and asked for in the same order",
+                                           firstLocal(), rank, what)});
   return {};
 }
 

@@ -439,9 +439,7 @@ Status HostTeam::afterFailure(KernelState &kernel, Status failure) {
   kernel.entered = 0;
   if (distributed()) {
     // Other processes are somewhere in the middle: this job cannot go on.
-    breakTeam(failure);
-    tellFailure(failure);
-    return failure;
+    return giveUp(std::move(failure));
   }
   for (TurnedMemory &turned : turned_)
     turned.restart();

@@ -154,6 +154,19 @@ bool HostTeam::progress() {
   return stop != 0 && stop != kStopClaimed;
 }
 
+Status HostTeam::giveUp(Status why) {
+  const std::string silent = job_ ? job_->watch().silentRanks() : std::string();
+  if (!silent.empty() && why.code == DTILE_TIMEOUT)
+    why.message += "; " + silent;
+  breakTeam(std::move(why));
+  // The provider's calls wait for a process that is stopped, maybe for ever; the watch does not.
+  if (silent.empty())
+    tellFailure(broken_);
+  else
+    job_->watch().fail(broken_);
+  return broken_;
+}
+
 void HostTeam::tellFailure(const Status &status) {
   // Of a process that is gone all have been told, and it would not answer.
   if (hasLostProcess())

@@ -124,8 +124,6 @@ struct HostTeam final : public dtile_team {
   void fence();
   /// Something has been sent that quiet has not yet covered.
   void noteSent() { sent_.store(true, std::memory_order_relaxed); }
-  /// Tells the other processes why this one stops.
-  void tellFailure(const Status &status);
   Status peerFailure();
   /// The job has failed: the team refuses what comes, and the process leaves without the others.
   Status breakTeam(Status why);
@@ -181,6 +179,11 @@ private:
   void forget(KernelState &kernel);
   void releaseHeap(int64_t offset);
   void zeroHeap(int64_t offset, int64_t bytes, bool giveBack);
+  /// Breaks the team, names the processes that do not answer where a wait was too long, and tells
+  /// the others. Gives what is told.
+  Status giveUp(Status why);
+  /// Tells the other processes by the provider why this one stops.
+  void tellFailure(const Status &status);
   Status agree(uint64_t value, const char *what);
   Status meet(const char *what);
   Status gatherOfProcesses(const char *in, int64_t bytes, char *out);

@@ -382,8 +382,9 @@ int main(int argc, char **argv) {
   options.symmetric_bytes = 8 << 20;
   std::string mode = argc > 1 ? argv[1] : "";
   bool fails = mode == "deadlock" || mode == "trap" || mode == "sizes";
-  const bool lasts = mode == "lasting" || mode == "unclosed" || mode == "closing";
-  options.wait_timeout_ms = fails ? 500 : lasts ? 1000 : 0;
+  const bool isPatient = mode == "patient";
+  const bool lasts = isPatient || mode == "lasting" || mode == "unclosed" || mode == "closing";
+  options.wait_timeout_ms = fails ? 500 : isPatient ? 8000 : lasts ? 1000 : 0;
   options.workers = mode == "workers" ? 3 : 0;
   if (mode == "few")
     launchCount = 5;

@@ -138,6 +138,15 @@ class Job(unittest.TestCase):
                 if mode != "closing":
                     self.assertRegex(output, r"(?m)^(dtile: )?rank [01](: | waited)")
 
+    def test_others_say_who_is_stopped(self):
+        # Its budget is longer than a process may take to answer.
+        code, output, _ = run_and_stop(3, "patient", signal.SIGSTOP)
+        self.assertNotEqual(code, 0, output)
+        self.assertNotIn("did not end", output)
+        self.assertRegex(
+            output, r"rank [01]: [^`]*`(?s:.)*; rank 2 \(process \d+ on `.*`\) did not answer lately"
+        )
+
     def test_job_ends_when_a_rank_has_died(self):
         def kill(indirect):
             return run_and_stop(3, "lasting", signal.SIGKILL, DTILE_SHMEM_INDIRECT=indirect)
