@@ -7,7 +7,6 @@
 namespace dtile::ir {
 
 using sema::IndexItem;
-using sema::kDynamic;
 using sema::RangeMemberKind;
 using sema::TExpr;
 

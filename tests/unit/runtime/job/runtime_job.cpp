@@ -33,7 +33,7 @@ int launchCount = 100;
   } while (false)
 
 /// This process has one rank: its arguments.
-Arguments own(std::vector<dtile_tensor> tensors) {
+Arguments own(const std::vector<dtile_tensor> &tensors) {
   Arguments arguments(1);
   for (const dtile_tensor &t : tensors)
     arguments.add(0, t);
@@ -109,7 +109,7 @@ void body(dtile_task *task, const void *memory, void *, int64_t) {
   auto expect = [&](bool right) { *frame.wrong += !right; };
   for (int32_t peer = 0; peer < n; ++peer) {
     addBlock(task, shared.f32, DTILE_F32, float(rank + 1), peer);
-    addBlock(task, shared.i64, DTILE_I64, int64_t(rank + 1), peer);
+    addBlock(task, shared.i64, DTILE_I64, int64_t(rank) + 1, peer);
     addBlock(task, shared.i32, DTILE_I32, rank + 1, peer);
     // 1.0 in bf16.
     addBlock(task, shared.bf16, DTILE_BF16, uint16_t(0x3f80), peer);
@@ -154,7 +154,7 @@ void body(dtile_task *task, const void *memory, void *, int64_t) {
   // Whoever comes first exchanges its number in.
   dtile_region first = region(&shared.slot, DTILE_I32, {}, 0);
   dtile_rt_barrier(task, &kSite);
-  auto seen = int32_t(dtile_rt_atomic(task, 6, &first, uint64_t(1000 + rank), uint64_t(n)));
+  auto seen = int32_t(dtile_rt_atomic(task, 6, &first, 1000 + uint64_t(rank), uint64_t(n)));
   expect(seen == n || (seen >= 1000 && seen < 1000 + n));
   // Neighbour's value by a plain store.
   int32_t word = 7 + rank;
