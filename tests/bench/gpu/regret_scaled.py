@@ -57,13 +57,11 @@ def ag_row_scaled(bench, options, team, drawn):
                 [whole.view(torch.uint8), c], reference, [torchs], 1e-2)
 
 
-def row_scaled_rs(bench, options, team, drawn):
-    rows = drawn.m // bench.ranks
-    its, y = Operands(bench, drawn.m, drawn.n, drawn.k), empty(rows, drawn.n)
-    kernel = kernel_of(bench, options, "row_scaled_overlaps", "row_scaled_rs", T="bf16")
-
+def scattered_products(bench, its, rows, n):
+    """Torch's way to multiply operands and leave each rank `rows` rows of the sum, and the exact
+    rows."""
     def torchs():
-        out = empty(rows, drawn.n)
+        out = empty(rows, n)
         dist.reduce_scatter_tensor(out, its.multiplied(its.a, its.sa))
         return [out]
 
@@ -72,6 +70,15 @@ def row_scaled_rs(bench, options, team, drawn):
         dist.all_reduce(part)
         return [part[bench.rank * rows:(bench.rank + 1) * rows]]
 
+    return torchs, reference
+
+
+def row_scaled_rs(bench, options, team, drawn):
+    rows = drawn.m // bench.ranks
+    its, y = Operands(bench, drawn.m, drawn.n, drawn.k), empty(rows, drawn.n)
+    kernel = kernel_of(bench, options, "row_scaled_overlaps", "row_scaled_rs", T="bf16")
+
+    torchs, reference = scattered_products(bench, its, rows, drawn.n)
     return Case(lambda: kernel(its.a, its.sa, *its.rest(), y, team=team), its.fill, [y], reference,
                 [torchs], 1e-2)
 
@@ -115,15 +122,6 @@ def scaled_gemm_rs(bench, options, team, drawn):
     its, y = Blocks(bench, drawn.m, drawn.n, drawn.k), empty(rows, drawn.n)
     kernel = kernel_of(bench, options, "scaled_gemm_overlaps", "scaled_gemm_rs")
 
-    def torchs():
-        out = empty(rows, drawn.n)
-        dist.reduce_scatter_tensor(out, its.multiplied(its.a, its.sa))
-        return [out]
-
-    def reference():
-        part = its.exact(its.a, its.sa)
-        dist.all_reduce(part)
-        return [part[bench.rank * rows:(bench.rank + 1) * rows]]
-
+    torchs, reference = scattered_products(bench, its, rows, drawn.n)
     return Case(lambda: kernel(its.a, its.sa, its.b, its.sb, y, team=team), its.fill, [y],
                 reference, [torchs], 1e-2)
