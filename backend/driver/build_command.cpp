@@ -80,6 +80,17 @@ std::nullopt_t failed(Session &session, llvm::Error error) {
   return std::nullopt;
 }
 
+/// A copy for a target; tells of what makes its code slow. Null after reporting.
+std::unique_ptr<ir::Module> preparedFor(Session &session, ir::Module &source,
+                                        const TargetArch &target) {
+  std::vector<passes::Remark> losses;
+  std::unique_ptr<ir::Module> module =
+      prepareFor(session.diagnostics, source, target, nullptr, &losses);
+  for (const passes::Remark &loss : losses)
+    session.diagnostics.report(loss.loc, diag::slow_code, loss.text);
+  return module;
+}
+
 /// What is built: kernels as any machine runs them, and for each target that chooses constants of
 /// its own the variants for it.
 struct Sources {
@@ -104,7 +115,7 @@ std::optional<std::string> object(Session &session, Sources &sources) {
     return failed(session, package.takeError());
   size_t leftOut = 0, slow = 0;
   for (const auto [i, target] : llvm::enumerate(sources.targets)) {
-    const auto module = prepareFor(session.diagnostics, sources.of(i), target);
+    const auto module = preparedFor(session, sources.of(i), target);
     if (!module)
       return std::nullopt;
     backend::TargetOptions targeted = targetOptions(options, target);
@@ -137,7 +148,7 @@ std::optional<std::string> object(Session &session, Sources &sources) {
 // A file of one target.
 std::optional<std::string> generate(Session &session, ir::Module &source, const TargetArch &target,
                                     backend::EmitKind kind) {
-  const auto module = prepareFor(session.diagnostics, source, target);
+  const auto module = preparedFor(session, source, target);
   if (!module)
     return std::nullopt;
   llvm::SmallString<0> bytes;
@@ -149,7 +160,7 @@ std::optional<std::string> generate(Session &session, ir::Module &source, const 
 }
 
 std::optional<std::string> irText(Session &session, ir::Module &source, const TargetArch &target) {
-  const auto module = prepareFor(session.diagnostics, source, target);
+  const auto module = preparedFor(session, source, target);
   if (!module)
     return std::nullopt;
   std::string text;

@@ -153,7 +153,8 @@ backend::TargetOptions targetOptions(const Options &options, const TargetArch &t
 
 std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &module,
                                        const TargetArch &target,
-                                       std::vector<passes::Remark> *remarks) {
+                                       std::vector<passes::Remark> *remarks,
+                                       std::vector<passes::Remark> *losses) {
   PhaseScope phase("running a target's passes");
   std::unique_ptr<ir::Module> copy = ir::cloneModule(module);
   const TargetFacts *machine = target.facts();
@@ -174,6 +175,8 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
     return nullptr;
   if (remarks)
     *remarks = std::move(context.remarks);
+  if (losses)
+    *losses = std::move(context.losses);
   return copy;
 }
 

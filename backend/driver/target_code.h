@@ -48,9 +48,11 @@ std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names);
                                                    const TargetArch &target);
 
 /// A copy of an optimized module with the passes that are a target's own. Null after reporting.
-/// `remarks`, if given, gets what these decided.
+/// `remarks`, if given, gets what these decided, and `losses` what makes the code slow that its
+/// author could mend.
 std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &module,
                                        const TargetArch &target,
-                                       std::vector<passes::Remark> *remarks = nullptr);
+                                       std::vector<passes::Remark> *remarks = nullptr,
+                                       std::vector<passes::Remark> *losses = nullptr);
 
 } // namespace dtile::driver

@@ -23,6 +23,8 @@ public:
         return false;
       if (op->is(OpKind::For))
         return visitCarried(*op, value->index());
+      if (op->is(OpKind::If))
+        return visitChosen(*op, value->index());
       return op->numRegions() > 0 || visitAll(op->operands());
     }
     Op &owner = *value->argumentOf()->parentOp();
@@ -42,6 +44,11 @@ private:
   bool visitCarried(Op &loop, unsigned number) {
     return visitAll(loop.operands().take_front(kBounds)) || visit(loop.operand(kBounds + number)) ||
            visit(loop.body().terminator()->operand(number));
+  }
+
+  bool visitChosen(Op &branch, unsigned number) {
+    return visitAll(branch.operands()) || visit(branch.body(0).terminator()->operand(number)) ||
+           visit(branch.body(1).terminator()->operand(number));
   }
 
   llvm::function_ref<bool(const Value &)> is_;

@@ -179,6 +179,9 @@ StagedControl::StagedControl(int64_t begin, int64_t stages, int64_t parts,
   unitEmpty = barriers(kMostUnits);
   for (int64_t *ring : {&bodies, &bodiesFull, &bodiesEmpty})
     *ring = barriers(kBodiesAhead);
+  if (copied.passesNumbers)
+    for (int64_t *ring : {&numbers, &numbersFull, &numbersEmpty})
+      *ring = barriers(kNumbersAhead);
   for (const int64_t rows : copied.gathered)
     tables.push_back(add(rowTableBytes(rows), kSharedWordBytes));
   if (parts == 0)
@@ -194,6 +197,7 @@ CopiedTiles::CopiedTiles(Op &space) {
     if (comesVia(op, LoadPath::Rows))
       gathered.push_back(op.result()->type().shape()[0]);
     areTransposed |= op.is(OpKind::Load) && op.get(attr::transposed);
+    passesNumbers |= op.is(OpKind::Load) && op.get(attr::agreed);
   });
 }
 

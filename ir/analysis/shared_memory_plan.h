@@ -39,6 +39,8 @@ inline constexpr int64_t kLeastAsyncBytes = 4;
 inline constexpr int64_t kMbarrierBytes = 8;
 /// Bodies that the load warp may be ahead of the warpgroups.
 inline constexpr int64_t kBodiesAhead = 4;
+/// Numbers that the load warp may have passed to the other roles before these have read them.
+inline constexpr int64_t kNumbersAhead = 4;
 
 /// What a program leaves: the driver takes 1 KiB of each, and the device library has a few words.
 inline constexpr int64_t kReservedSharedBytes = 1024;
@@ -104,12 +106,15 @@ struct StageBytes {
   [[nodiscard]] int64_t bytes() const;
 };
 
-/// Staged tiles for which warps beside the load warp need room.
+/// What else of a staged space needs room: tiles for which warps beside the load warp do, and
+/// numbers that the load warp passes to the other roles.
 struct CopiedTiles {
   /// Rows of each gather whose rows come to stages.
   llvm::SmallVector<int64_t, 2> gathered;
   /// Copy warps transpose some.
   bool areTransposed = false;
+  /// The load warp passes numbers (attribute `agreed`).
+  bool passesNumbers = false;
 
   CopiedTiles() = default;
   explicit CopiedTiles(Op &space);
@@ -134,6 +139,8 @@ struct StagedControl {
   int64_t unitFull, unitEmpty;
   /// Numbers of claimed bodies, and the barriers of their ring.
   int64_t bodies, bodiesFull, bodiesEmpty;
+  /// Numbers that the load warp passes on, and the barriers of their ring.
+  int64_t numbers = 0, numbersFull = 0, numbersEmpty = 0;
   llvm::SmallVector<int64_t, 2> tables;
   /// Of the output tile; one `drained` a part.
   int64_t stored = 0, drained = 0, ended = 0, arrived = 0, taken = 0;

@@ -52,11 +52,16 @@ public:
   std::optional<DriftAnswer> drift;
   /// What was decided so far.
   std::vector<Remark> remarks;
+  /// What makes all code that is made of an op slow, and that its author could mend.
+  std::vector<Remark> losses;
   /// The text name of the running pass.
   std::string running;
 
   void remark(const ir::Op &op, const llvm::Twine &text) {
     remarks.push_back({running, op.loc(), text.str()});
+  }
+  void lose(const ir::Op &op, const llvm::Twine &what) {
+    losses.push_back({running, op.loc(), what.str()});
   }
   template <typename... Args> DiagBuilder report(const ir::Op &op, diag::Id id, Args &&...args) {
     return diagnostics.report(op.loc(), id, std::forward<Args>(args)...);

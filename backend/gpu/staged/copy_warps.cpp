@@ -73,6 +73,8 @@ CopyWarps::CopyWarps(GpuModule &module, const KernelScaffold &kernel, const Ring
     : HelperWarp(module, kernel, ring, "copy"), hasFewRegisters_(hasFewRegisters) {
   llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
   turn_ = start.CreateAlloca(b.getInt32Ty(), nullptr, "copy.turn");
+  for (Op *load : ring.passed)
+    needPassed(*load);
   for (auto &[loop, loads] : ring.loadsOf) {
     need(*loads.front()->parentOp());
     for (Op *load : loads)
@@ -90,6 +92,7 @@ void CopyWarps::lowerBodies(Op &space, const BodyRange &range) {
   place_.begin(1);
   unit_.begin(0);
   body_.begin(0);
+  number_.begin(0);
   b.CreateStore(b.getFalse(), failed_);
   b.CreateStore(b.getInt32(0), turn_);
   findFolded(space);

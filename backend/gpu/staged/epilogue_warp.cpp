@@ -31,6 +31,8 @@ constexpr unsigned kWarp = WarpOps::kWarpThreads;
 
 EpilogueWarp::EpilogueWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
     : HelperWarp(module, kernel, ring, "store") {
+  for (Op *load : ring.passed)
+    needPassed(*load);
   for (Op *op : ring.output->deferred)
     for (ir::Value *operand : op->operands())
       if (!operand->type().isToken() && !operand->type().isAcquire())
@@ -42,6 +44,7 @@ EpilogueWarp::EpilogueWarp(GpuModule &module, const KernelScaffold &kernel, cons
 void EpilogueWarp::lowerBodies(Op &space, const BodyRange &range) {
   lane_ = b.CreateAnd(kernel_.thread, b.getInt32(kWarp - 1), "lane");
   body_.begin(0);
+  number_.begin(0);
   output_.begin(0);
   prefetched_.begin(1);
   b.CreateStore(b.getFalse(), failed_);

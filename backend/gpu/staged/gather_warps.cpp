@@ -33,6 +33,8 @@ struct GatherWarps::Share {
 
 GatherWarps::GatherWarps(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
     : HelperWarp(module, kernel, ring, "rows") {
+  for (Op *load : ring.passed)
+    needPassed(*load);
   for (auto &[loop, loads] : ring.loadsOf)
     need(*loads.front()->parentOp());
   for (auto &[loop, gathers] : ring.gathersOf)
@@ -49,6 +51,7 @@ void GatherWarps::lowerBodies(Op &space, const BodyRange &range) {
   setParts(range);
   place_.begin(1);
   body_.begin(0);
+  number_.begin(0);
   b.CreateStore(b.getFalse(), failed_);
   forEachItem(space, range, [&] {
     awaitExchange();

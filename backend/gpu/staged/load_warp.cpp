@@ -23,6 +23,8 @@ int64_t wordElements(const Op &load) { return ir::kSharedWordBytes / fetchedByte
 
 LoadWarp::LoadWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
     : HelperWarp(module, kernel, ring, "load") {
+  for (Op *load : ring.passed)
+    need(*load);
   for (auto &[loop, loads] : ring.loadsOf)
     for (Op *load : loads)
       need(*load);
@@ -36,6 +38,7 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
   place_.begin(1);
   unit_.begin(1);
   body_.begin(1);
+  number_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
   b.CreateStore(b.getFalse(), hasNext_);
   // None: what a thread would tell that is elected because others have left.
@@ -111,11 +114,29 @@ Value *LoadWarp::nextBody(const BodyRange &) {
 void LoadWarp::lowerOp(Op &op) {
   if (isBox(op) || isScalarLoad(op))
     return load(op);
+  if (isPassedNumber(op))
+    return passNumber(op);
   if (!isNeeded(op))
     return;
   HelperWarp::lowerOp(op);
   if (op.is(OpKind::Wait))
     when(hasFailed(), "copy.failed", [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
+}
+
+/// Of a launch in which something has failed, zero: loops end soon.
+void LoadWarp::passNumber(Op &load) {
+  WarpRole::lowerOp(load);
+  Value *number = b.CreateSExt(scalar(load.result()), b.getInt64Ty());
+  number = warp_.uniform(b, b.CreateSelect(hasFailed(), b.getInt64(0), number));
+  Value *slot = number_.slot();
+  waitOrLeave(number_.barrier(ring_.numbersEmpty, slot), number_.phase());
+  when(warp_.isElected(b), "pass", [&] {
+    b.CreateStore(number, passedNumber(slot));
+    bulk_.arrive(b, number_.barrier(ring_.numbersFull, slot));
+  });
+  warp_.syncWarp(b);
+  number_.next();
+  set(load.result(), {b.CreateTrunc(number, partTypes(load.result()->type()).front())});
 }
 
 Value *LoadWarp::tensorMap(const StagedTile &tile, const ir::TensorBox &box, int64_t rows) {

@@ -49,6 +49,8 @@ private:
   [[nodiscard]] llvm::Value *tensorMap(const StagedTile &tile, const ir::TensorBox &box,
                                        int64_t rows);
   void claimNext(ir::Op &loop);
+  /// Reads a number, and passes it to the other roles.
+  void passNumber(ir::Op &load);
   void storeNext();
 
   const BodyRange *range_ = nullptr;

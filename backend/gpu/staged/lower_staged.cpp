@@ -14,6 +14,10 @@
 // Where programs claim bodies as they go, the load warp claims them, and passes the numbers to the
 // other roles through a second, smaller ring of the same kind.
 //
+// How often a loop runs may follow from a number that a message brings (`agreed`). The load warp
+// reads it, and passes it to the other roles through one more ring of that kind: when a role that
+// lags behind would read it, another may have told the sender that it can be overwritten.
+//
 // Where the body ends with a store that nothing in the body depends on (pass specialize-stores),
 // the warpgroups leave the tile in shared memory. The epilogue warp stores it and notifies, while
 // they multiply for the next body:
@@ -145,6 +149,7 @@ void StagedSpace::makeBarriers(Ring &ring) {
   for (const auto &[gather, table] : ring.picked)
     copied.gathered.push_back(ring.tiles.find(gather)->second.rows);
   copied.areTransposed = ring.transposes;
+  copied.passesNumbers = !ring.passed.empty();
   const int64_t parts = ring.output ? ring.output->parts : 0;
   const ir::StagedControl control(gpu_.sharedMark(), ring.stages, parts, copied);
   Value *begin = gpu_.shared(b, control.end - control.begin, 1);
@@ -166,6 +171,9 @@ void StagedSpace::makeBarriers(Ring &ring) {
   ring.bodies = address(control.bodies);
   ring.bodiesFull = address(control.bodiesFull);
   ring.bodiesEmpty = address(control.bodiesEmpty);
+  ring.numbers = address(control.numbers);
+  ring.numbersFull = address(control.numbersFull);
+  ring.numbersEmpty = address(control.numbersEmpty);
   for (auto [gather, table] : llvm::zip_equal(ring.picked, control.tables))
     gather.second = address(table);
   if (ring.output) {
@@ -219,11 +227,15 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
         ops.prefetchTensorMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
     });
     b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
-    for (int64_t slot = 0; slot < ir::kBodiesAhead; ++slot) {
-      ops.initBarrier(b, b.CreateAdd(ring.bodiesFull, b.getInt32(ir::kMbarrierBytes * slot)), 1);
-      ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(ir::kMbarrierBytes * slot)),
-                      readers);
-    }
+    const auto initPassing = [&](Value *full, Value *empty, int64_t slots) {
+      for (int64_t slot = 0; slot < slots; ++slot) {
+        ops.initBarrier(b, b.CreateAdd(full, b.getInt32(ir::kMbarrierBytes * slot)), 1);
+        ops.initBarrier(b, b.CreateAdd(empty, b.getInt32(ir::kMbarrierBytes * slot)), readers);
+      }
+    };
+    initPassing(ring.bodiesFull, ring.bodiesEmpty, ir::kBodiesAhead);
+    if (!ring.passed.empty())
+      initPassing(ring.numbersFull, ring.numbersEmpty, ir::kNumbersAhead);
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
       ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(ir::kMbarrierBytes * slot)), writers);
       if (ring.transposes)

@@ -54,6 +54,7 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
                         llvm::Log2_32(unsigned(gpu_.device.facts().groupThreads)), "group");
   place_.begin(0);
   body_.begin(0);
+  number_.begin(0);
   // The first group's first part finds nothing in its way: the phase before counts as over.
   if (ring_.output && ring_.output->isInTurns)
     output_.beginAt(b.CreateZExt(b.CreateIsNull(group_), b.getInt32Ty()));
@@ -121,6 +122,10 @@ void MmaWarpgroups::lowerOp(Op &op) {
     return;
   if (isScalarLoad(op))
     return readScalars(op);
+  if (isPassedNumber(op)) {
+    waitPhase(number_.barrier(ring_.numbersFull, number_.slot()), number_.phase());
+    return takeNumber(op);
+  }
   awaitOperands(op);
   if (isOfGroups(op))
     return multiply(op);
@@ -341,7 +346,8 @@ bool MmaWarpgroups::isForHelpers(const Op &op) {
       (op.is(OpKind::Wait) || op.is(OpKind::TokenJoin)) && op.result()->type().isAcquire();
   return (isCell || isAcquire) && llvm::all_of(op.result()->uses(), [&](const ir::Use &use) {
            return isStagedLoad(*use.user) || isEpilogueLoad(*use.user) ||
-                  (isCell && isOfEpilogue(*use.user)) || isForHelpers(*use.user);
+                  isPassedNumber(*use.user) || (isCell && isOfEpilogue(*use.user)) ||
+                  isForHelpers(*use.user);
          });
 }
 

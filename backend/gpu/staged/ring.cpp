@@ -125,6 +125,8 @@ Ring::Ring(Op &space) : folded(space) {
       readIn[op.parentOp()] += op.result()->type().elements();
     if (isScalarLoad(op))
       loadsOf[op.parentOp()].push_back(&op);
+    if (isPassedNumber(op))
+      passed.push_back(&op);
     if (op.is(OpKind::For) && op.has(ir::attr::stages))
       stages = std::max(stages, op.get(ir::attr::stages));
     if (op.is(OpKind::Dot) && op.has(ir::attr::warpgroups)) {

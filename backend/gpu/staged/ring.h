@@ -34,6 +34,11 @@ inline constexpr int64_t kNoRow = 0xfffffff0;
   return isBox(op) && op.get(ir::attr::in_registers);
 }
 
+/// A load of a number that the load warp passes to the other roles (pass stage-loads).
+[[nodiscard]] inline bool isPassedNumber(const ir::Op &op) {
+  return op.is(ir::OpKind::Load) && op.get(ir::attr::agreed);
+}
+
 /// How a tile lies in shared memory for products of warpgroups: box beside box, each of all rows.
 struct BoxedTile {
   DType dtype = DType::F32;
@@ -184,6 +189,9 @@ struct Ring {
   llvm::Value *ready = nullptr, *received = nullptr, *added = nullptr, *reusable = nullptr;
   /// Numbers of the bodies that were taken, and their barriers.
   llvm::Value *bodies = nullptr, *bodiesFull = nullptr, *bodiesEmpty = nullptr;
+  /// The loads whose numbers the load warp passes on; those numbers, and their barriers.
+  llvm::SmallVector<ir::Op *, 2> passed;
+  llvm::Value *numbers = nullptr, *numbersFull = nullptr, *numbersEmpty = nullptr;
 
   /// The last staged loop of a body; null where loops are nested.
   const ir::Op *lastLoop = nullptr;

@@ -17,6 +17,7 @@ WarpRole::WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &
     : BodyLowering(module, kernel), ring_(ring), warp_(*module.device.warpOps()),
       bulk_(*module.device.bulkCopies()), place_(b, kernel.entry, ring.length, who),
       body_(b, kernel.entry, b.getInt32(uint32_t(ir::kBodiesAhead)), who),
+      number_(b, kernel.entry, b.getInt32(uint32_t(ir::kNumbersAhead)), who),
       output_(b, kernel.entry, b.getInt32(1), who),
       prefetched_(b, kernel.entry, b.getInt32(1), who),
       exchanged_(b, kernel.entry, b.getInt32(1), who) {
@@ -122,6 +123,19 @@ Value *WarpRole::readBodyNumber() {
   return number;
 }
 
+Value *WarpRole::passedNumber(Value *slot) {
+  return shared(b.CreateAdd(ring_.numbers, b.CreateShl(slot, 3)));
+}
+
+void WarpRole::takeNumber(Op &load) {
+  Value *number = b.CreateLoad(b.getInt64Ty(), passedNumber(number_.slot()));
+  // One arrival a thread, as for numbers of bodies.
+  bulk_.arrive(b, number_.barrier(ring_.numbersEmpty, number_.slot()));
+  number_.next();
+  llvm::Type *type = partTypes(load.result()->type()).front();
+  set(load.result(), {b.CreateTrunc(number, type)});
+}
+
 HelperWarp::HelperWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
                        llvm::StringRef who)
     : WarpRole(module, kernel, ring, who),
@@ -157,6 +171,10 @@ Value *HelperWarp::nextBody(const BodyRange &) {
 }
 
 void HelperWarp::lowerOp(Op &op) {
+  if (isPassedNumber(op)) {
+    waitOrLeave(number_.barrier(ring_.numbersFull, number_.slot()), number_.phase());
+    return takeNumber(op);
+  }
   if (!op.is(OpKind::Wait))
     return WarpRole::lowerOp(op);
   // An answer takes most of a microsecond, so each thread asks for its part of the cells. What one
@@ -176,6 +194,12 @@ void HelperWarp::lowerOp(Op &op) {
   pollOnce(op, [&] { when(b.CreateNot(hasFailed()), "slice.wait", poll); });
 }
 
+void HelperWarp::needPassed(Op &load) {
+  needed_.insert(&load);
+  if (Op *parent = load.parentOp(); !parent->is(OpKind::Space))
+    need(*parent);
+}
+
 void HelperWarp::need(Op &op) {
   if (!needed_.insert(&op).second)
     return;
@@ -185,6 +209,11 @@ void HelperWarp::need(Op &op) {
   if (op.is(OpKind::For))
     for (ir::Value *next : op.body().terminator()->operands())
       needValue(next);
+  if (op.is(OpKind::If))
+    for (const ir::Value *result : op.results())
+      if (!result->type().isToken() && !result->type().isAcquire())
+        for (unsigned arm : {0u, 1u})
+          needValue(op.body(arm).terminator()->operand(result->index()));
   if (Op *parent = op.parentOp(); parent && !parent->is(OpKind::Space))
     need(*parent);
 }

@@ -55,6 +55,11 @@ protected:
   [[nodiscard]] llvm::Value *readBodyNumber();
   /// Address of the current body's number.
   [[nodiscard]] llvm::Value *bodyNumber();
+  /// Takes the number that the load warp has passed for a load; `full` is over. Arrives at the
+  /// slot's `empty` barrier.
+  void takeNumber(ir::Op &load);
+  /// Address of a slot of the ring of numbers.
+  [[nodiscard]] llvm::Value *passedNumber(llvm::Value *slot);
   const Ring &ring_;
   const WarpOps &warp_;
   const BulkCopies &bulk_;
@@ -65,7 +70,7 @@ protected:
   }
   /// Runs what only one program does: the one that continues after a loop that programs share.
   void whenGoesOn(llvm::function_ref<void()> body);
-  RingPosition place_, body_, output_, prefetched_;
+  RingPosition place_, body_, number_, output_, prefetched_;
   /// The exchanges of sums that are over.
   RingPosition exchanged_;
   /// i32, as BodyRange has them.
@@ -94,6 +99,8 @@ protected:
   [[nodiscard]] llvm::Value *isRecording() override;
   void need(ir::Op &op);
   void needValue(ir::Value *value);
+  /// What another role reads: this one needs nothing to know it.
+  void needPassed(ir::Op &load);
   [[nodiscard]] bool isNeeded(const ir::Op &op) const { return needed_.contains(&op); }
   /// Spins until other roles have completed a phase. If the launch has failed they may have exited:
   /// then this thread exits, too, after a time that suffices for roles that still run. (Consumers

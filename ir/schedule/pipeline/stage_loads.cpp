@@ -9,13 +9,17 @@
 //   `transposed` on MN-major ones of types of which the instruction takes only K-major tiles,
 //   `warpgroups` (one above the other) on the products and on the space, `awaited` on products that
 //   are used in their iteration, `via` `scalars` on loads of a few elements beside them (scales),
-//   `resident` on products whose first operand is there before the loop, and `threads` on the
-//   kernel. Tiles of inputs that each iteration loads alike are loaded before the loop. The back
-//   end splits the bodies of such a space: one warp issues the copies, as many stages ahead as
-//   there are, and the groups multiply.
+//   `resident` on products whose first operand is there before the loop, `agreed` on loads of
+//   numbers from messages that loops follow from, and `threads` on the kernel. Tiles of inputs
+//   that each iteration loads alike are loaded before the loop. The back end splits the bodies of
+//   such a space: one warp issues the copies, as many stages ahead as there are, and the groups
+//   multiply.
 // Why: the matrix units have to be fed from copies that were started long before.
 // Leaves alone: operands that are no boxes of a tensor, and loops that load more than operands,
 //   boxes that are computed with (attribute `in_registers`) and a few scales, with a remark.
+// How often a loop runs may follow from a number in a message (how many rows have arrived). By the
+//   time that a role reads it, another may have told the sender that it can be overwritten. So the
+//   warp that copies, which is ahead of all, reads it for all.
 // TMA gives zeros only past the edge of a tensor. Where a view ends inside of it (a part of the
 //   sum, the keys of one sequence), and that is not known to make no difference, the warpgroups
 //   write zeros to what is past the limit: in the last iteration, as a rule.
@@ -35,6 +39,7 @@
 #include "ir/machine/target_facts.h"
 #include "ir/schedule/pipeline/operand_limits.h"
 #include "ir/schedule/pipeline/staged_boxes.h"
+#include "ir/schedule/pipeline/unsure_numbers.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -83,6 +88,8 @@ struct Candidate {
   /// Loads of a few elements, such as scales, and those of them that the warp that copies brings.
   llvm::SmallVector<Op *, 2> small;
   llvm::SmallVector<Op *, 2> scalars;
+  /// Loads of numbers that the warp that copies passes to the groups.
+  llvm::SmallSetVector<Op *, 2> passed;
   /// Numbers of the launch that have to be multiples of what boxes begin at multiples of.
   llvm::SmallSetVector<Value *, 2> wholes;
   /// Dimensions of loads along which TMA reads on past the view's limit.
@@ -102,11 +109,30 @@ struct Candidate {
   }
 };
 
+constexpr const char *kNoInstruction = "warpgroups have no instruction for its types and sizes";
+
+/// What became of a product in the variants of its kernel.
+struct Fate {
+  const Op *dot = nullptr;
+  bool isStaged = false;
+  /// Why it is not, where its author can mend that.
+  const char *why = nullptr;
+};
+
+/// By where products are written.
+using Fates = std::vector<Fate>;
+
+Fate &fateOf(Fates &fates, const Op &dot) {
+  const auto found =
+      llvm::find_if(fates, [&](const Fate &fate) { return fate.dot->loc() == dot.loc(); });
+  return found != fates.end() ? *found : fates.emplace_back(Fate{&dot});
+}
+
 /// Stages the loops of one space.
 class LoadStager {
 public:
-  LoadStager(Op &space, PassContext &context, const TargetFacts &facts)
-      : space_(space), context_(context), facts_(facts) {}
+  LoadStager(Op &space, PassContext &context, const TargetFacts &facts, Fates &fates)
+      : space_(space), context_(context), facts_(facts), fates_(fates) {}
   bool run();
 
 private:
@@ -123,14 +149,9 @@ private:
   }
   [[nodiscard]] bool transposes(const Candidate &candidate) const;
   [[nodiscard]] bool hasProduct(const StagedDot &staged) const;
-  [[nodiscard]] bool isUnsure(const Value &number) const;
-  [[nodiscard]] bool isWalkedAlone(const Candidate &candidate);
-  [[nodiscard]] static bool walksBy(const Candidate &candidate, llvm::ArrayRef<Op *> loads,
-                                    llvm::function_ref<bool(const Value &)> isSuch);
+  [[nodiscard]] bool isWalkedAlone(Candidate &candidate);
   [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
-  [[nodiscard]] bool isOrderedByWrites(Op &load);
   [[nodiscard]] bool findsRows(const Candidate &candidate);
-  [[nodiscard]] bool isWritten(Value *view) const;
   [[nodiscard]] bool findLimits(Candidate &candidate);
   [[nodiscard]] static bool findStarts(Candidate &candidate);
   [[nodiscard]] bool canBeScalarLoad(const Candidate &candidate, Op &load);
@@ -147,9 +168,11 @@ private:
   Op &space_;
   PassContext &context_;
   const TargetFacts &facts_;
+  Fates &fates_;
   Polynomials polys_;
   Polynomials::Environment environment_;
   OperandLimits limits_;
+  UnsureNumbers numbers_{space_};
   llvm::SmallVector<Candidate, 2> candidates_;
 };
 
@@ -157,13 +180,13 @@ void LoadStager::refuse(const Op &op, const llvm::Twine &why) {
   context_.remark(op, "operands of this product are not staged: " + why);
 }
 
-/// Loops whose bodies run as often in each thread: not under conditions.
+/// Loops, in conditions as well.
 void LoadStager::find(Block &block) {
   for (Op &op : block.ops()) {
-    if (!op.is(OpKind::For))
-      continue;
-    consider(op);
-    find(op.body());
+    if (op.is(OpKind::For))
+      consider(op);
+    for (unsigned region = 0; region < op.numRegions(); ++region)
+      find(op.body(region));
   }
 }
 
@@ -237,8 +260,12 @@ void LoadStager::consider(Op &loop) {
   }
   if (candidate.dots.empty())
     return;
-  if (const char *why = judge(candidate))
+  if (const char *why = judge(candidate)) {
+    // Only products that are added up are sure to be faster staged.
+    if (!candidate.isAwaited && why != kNoInstruction)
+      fateOf(fates_, *candidate.dots.front().dot).why = why;
     return refuse(*candidate.dots.front().dot, why);
+  }
   llvm::copy_if(candidate.small, std::back_inserter(candidate.scalars),
                 [&](Op *load) { return canBeScalarLoad(candidate, *load); });
   candidates_.push_back(std::move(candidate));
@@ -283,7 +310,7 @@ const char *LoadStager::judgeAsItIs(Candidate &candidate) {
     return "its second operand is no load of its loop, or is used twice";
   if (!llvm::all_of(candidate.dots, [&](const StagedDot &staged) { return hasProduct(staged); }) ||
       groupsOf(candidate) == 0)
-    return "warpgroups have no instruction for its types and sizes";
+    return kNoInstruction;
   if (!findLimits(candidate))
     return "an operand is not one box of its tensor";
   if (!findStarts(candidate))
@@ -359,28 +386,6 @@ bool LoadStager::transposes(const Candidate &candidate) const {
   });
 }
 
-/// Whether a number is not sure to be the same whoever computes it, whenever in the launch: it has
-/// effects, comes from another rank or by a message, or from what the kernel writes.
-bool LoadStager::isUnsure(const Value &number) const {
-  const Op *op = number.definingOp();
-  if (!op || number.type().isTile() || !(number.type().isScalar() || number.type().isIndex()) ||
-      op->isPure() || op->hasEffect(Control))
-    return false;
-  if (!op->is(OpKind::Load) || op->numOperands() != 1 || op->operand(0)->type().isRemote())
-    return true;
-  return isWritten(op->operand(0));
-}
-
-/// Whether the kernel writes what a view reads.
-bool LoadStager::isWritten(Value *view) const {
-  bool isWritten = false;
-  walk(*space_.enclosing(OpKind::Kernel), [&](Op &other) {
-    Value *written = writtenView(other);
-    isWritten |= written && mayAlias(written, view);
-  });
-  return isWritten;
-}
-
 namespace {
 
 /// Whether a position is a multiple of `unit` and not negative: it counts loops from such a
@@ -404,9 +409,9 @@ bool isWhole(Value *position, int64_t unit) {
 bool LoadStager::findsRows(const Candidate &candidate) {
   const auto isKnown = [&](Value &value) {
     if (value.type().isTile())
-      return !isWritten(value.definingOp()->operand(0));
-    return !dependsOn(&value,
-                      [&](const Value &from) { return from.type().isTile() || isUnsure(from); });
+      return !numbers_.isWritten(value.definingOp()->operand(0));
+    return !dependsOn(
+        &value, [&](const Value &from) { return from.type().isTile() || numbers_.isUnsure(from); });
   };
   const auto isBefore = [&](const Op &op) {
     for (const Op *around = candidate.loop; around; around = around->parentOp())
@@ -431,28 +436,19 @@ bool LoadStager::findsRows(const Candidate &candidate) {
   });
 }
 
-/// Whether the warp that copies could walk the loop, and those around it, by itself: without tiles,
-/// and with the numbers that the groups have.
-bool LoadStager::isWalkedAlone(const Candidate &candidate) {
-  return !walksBy(candidate, candidate.loads(),
-                  [&](const Value &from) { return from.type().isTile() || isUnsure(from); });
-}
-
-/// Whether the warp that copies needs such values to walk the candidate's loop, and those around
-/// it, or to find what these loads read.
-bool LoadStager::walksBy(const Candidate &candidate, llvm::ArrayRef<Op *> loads,
-                         llvm::function_ref<bool(const Value &)> isSuch) {
-  const auto follows = [&](Value *value) {
-    return !value->type().isTile() && dependsOn(value, isSuch);
-  };
-  for (Op *load : loads)
-    if (llvm::any_of(load->operands(), follows))
+/// Whether the warp that copies could walk the loop, and what is around it, by itself: without
+/// tiles, and with the numbers that the groups have. Notes those that it has to pass to them.
+bool LoadStager::isWalkedAlone(Candidate &candidate) {
+  return !walksBy(*candidate.loop, candidate.loads(), [&](const Value &from) {
+    if (from.type().isTile())
       return true;
-  for (Op *loop = candidate.loop; loop->is(OpKind::For); loop = loop->parentOp())
-    if (llvm::any_of(loop->operands(), follows) ||
-        llvm::any_of(loop->body().terminator()->operands(), follows))
+    if (!numbers_.isUnsure(from))
+      return false;
+    if (!numbers_.canBePassed(from, *candidate.loop))
       return true;
-  return false;
+    candidate.passed.insert(from.definingOp());
+    return false;
+  });
 }
 
 /// Whether the warp that copies can bring a load's few elements, too: it copies floats of 4 or 2
@@ -462,12 +458,12 @@ bool LoadStager::canBeScalarLoad(const Candidate &candidate, Op &load) {
   const DType dtype = type.elementOrIndex();
   const bool isHalf = type.isTile() && type.rank() == 1 && isFloat(dtype) && dtypeBytes(dtype) == 2;
   if (facts_.asyncCopyBytes == 0 || !(dtype == DType::F32 || isHalf) ||
-      load.operand(0)->type().isRemote() || isOrderedByWrites(load))
+      load.operand(0)->type().isRemote() || numbers_.isOrderedByWrites(load))
     return false;
   llvm::SmallVector<Op *, 4> loads = candidate.loads();
   loads.push_back(&load);
-  return !walksBy(candidate, loads, [&](const Value &from) {
-    return from.type().isTile() || isUnsure(from) ||
+  return !walksBy(*candidate.loop, loads, [&](const Value &from) {
+    return from.type().isTile() || numbers_.isUnsure(from) ||
            llvm::any_of(candidate.small, [&](const Op *small) { return small->result() == &from; });
   });
 }
@@ -476,10 +472,10 @@ bool LoadStager::canBeScalarLoad(const Candidate &candidate, Op &load) {
 /// by a thread that sees only the waits that the loads are after.
 bool LoadStager::isOrderedByBody(const Candidate &candidate) {
   const llvm::SmallVector<Op *, 4> loads = candidate.loads();
-  bool isOrdered = llvm::any_of(loads, [&](Op *load) { return isOrderedByWrites(*load); });
+  bool isOrdered = llvm::any_of(loads, [&](Op *load) { return numbers_.isOrderedByWrites(*load); });
   // What stands after the loop comes before it only where another loop is around both.
   bool isBefore = true;
-  const bool isNested = !candidate.loop->parentOp()->is(OpKind::Space);
+  const bool isNested = candidate.loop->parentOp()->enclosing(OpKind::For) != nullptr;
   const bool mayChange = llvm::any_of(loads, [](Op *load) { return !isLoadOfInput(*load); });
   walk(space_.body(), [&](Op &op) {
     isBefore &= &op != candidate.loop || isNested;
@@ -487,18 +483,6 @@ bool LoadStager::isOrderedByBody(const Candidate &candidate) {
     isOrdered |=
         isBefore && (op.is(OpKind::Await) || op.is(OpKind::Barrier) || (acquires && mayChange));
   });
-  return isOrdered;
-}
-
-/// Whether the body writes what a load reads, or it is after more than waits.
-bool LoadStager::isOrderedByWrites(Op &load) {
-  bool isOrdered = false;
-  walk(space_.body(), [&](Op &op) {
-    if (Value *written = writtenView(op))
-      isOrdered |= mayAlias(written, load.operand(0));
-  });
-  for (Value *after : load.operands().drop_front())
-    isOrdered |= !after->type().isAcquire() && !after->type().isTile();
   return isOrdered;
 }
 
@@ -719,6 +703,7 @@ bool LoadStager::run() {
     for (const Op *load : candidate.scalars)
       stage.addScalars(load->result()->type());
     copied.areTransposed |= transposes(candidate);
+    copied.passesNumbers |= !candidate.passed.empty();
     plan.stage.unite(stage);
     plan.output = std::max(plan.output, outputBytes(candidate));
     for (const StagedDot &staged : candidate.dots)
@@ -744,10 +729,13 @@ bool LoadStager::run() {
       moveToLaunch(*number);
     for (Op *load : candidate.scalars)
       load->set(attr::via, LoadPath::Scalars);
+    for (Op *number : candidate.passed)
+      number->set(attr::agreed, true);
     for (Op *load : candidate.invariant)
       hoist(*load);
     candidate.loop->set(attr::stages, stages);
     for (const StagedDot &staged : candidate.dots) {
+      fateOf(fates_, *staged.dot).isStaged = true;
       staged.dot->set(attr::warpgroups, groups);
       if (sharesColumns(candidate))
         staged.dot->set(attr::by_columns, true);
@@ -774,17 +762,34 @@ bool stageLoads(Module &module, PassContext &context) {
   if (!facts || facts->groupRows == 0)
     return false;
   bool changed = false;
+  Fates fates;
+  llvm::SmallVector<const Op *, 2> inOrder;
   for (Op &kernel : module.body().ops()) {
     if (!kernel.is(OpKind::Kernel))
       continue;
     int64_t groups = 0;
-    for (Op &op : kernel.body().ops())
-      if (op.is(OpKind::Space) && LoadStager(op, context, *facts).run())
+    for (Op &op : kernel.body().ops()) {
+      if (!op.is(OpKind::Space))
+        continue;
+      if (LoadStager(op, context, *facts, fates).run())
         groups = std::max(groups, op.get(attr::warpgroups));
+      if (op.get(attr::ordered) && multiplies(op) &&
+          llvm::none_of(inOrder, [&](const Op *other) { return other->loc() == op.loc(); }))
+        inOrder.push_back(&op);
+    }
     if (groups != 0)
       kernel.set(attr::threads, groups * facts->groupThreads);
     changed |= groups != 0;
   }
+  for (const Op *space : inOrder)
+    context.lose(*space, "one program multiplies all tiles of this space, one after the other, as "
+                         "it is `ordered`: leave that out where bodies do not depend on each "
+                         "other");
+  for (const Fate &fate : fates)
+    if (fate.why && !fate.isStaged)
+      context.lose(*fate.dot, llvm::Twine("operands of this product are not staged for "
+                                          "warpgroups: ") +
+                                  fate.why);
   return changed;
 }
 
