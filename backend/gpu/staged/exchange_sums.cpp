@@ -205,6 +205,8 @@ void MmaWarpgroups::addParts(Op &loop) {
   exchange.read(sums);
   sync();
   arriveAtAll(ring_.reusable);
+  if (ring_.output && ring_.lastLoop == &loop)
+    awaitOutputRead();
   goOnWith(loop, {all, alone}, {sums, b.GetInsertBlock()}, merge);
 }
 

@@ -714,17 +714,19 @@ void MmaWarpgroups::finish(Op &loop) {
   // While products are in flight: ptxas would serialize them for a loop between their end and the
   // use of the sums (C7514).
   if (ring_.output && ring_.lastLoop == &loop) {
-    // Of those that share the loop, one has an output tile. Where sums are added up through memory,
-    // it waits after that: warpgroups meet there, and of those that take turns with their rows,
-    // one would wait here for another.
+    // Where programs share the loop, one of them has an output tile, and waits after their sums
+    // have been added up: warpgroups meet there, and of those that take turns with their rows, one
+    // would wait here for another.
+    Value *isAlone = nullptr;
+    const auto add = [&](Value *parts) {
+      Value *isOne = b.CreateICmpEQ(parts, b.getInt32(1));
+      isAlone = isAlone ? b.CreateAnd(isAlone, isOne) : isOne;
+    };
     if (item_ && loop.get(ir::attr::split_rounds))
-      whenGoesOn([&] {
-        when(b.CreateICmpEQ(item_->parts, b.getInt32(1)), "whole", [&] { awaitOutputRead(); });
-      });
-    else if (part_ && loop.get(ir::attr::split_sums))
-      whenGoesOn([&] { awaitOutputRead(); });
-    else
-      awaitOutputRead();
+      add(item_->parts);
+    if (parts_ && loop.get(ir::attr::split_sums))
+      add(parts_);
+    isAlone ? when(isAlone, "whole", [&] { awaitOutputRead(); }) : awaitOutputRead();
   }
   const llvm::SmallVector<const Op *, 2> products = productsIn(loop.body());
   // Nothing is in flight.
