@@ -102,6 +102,13 @@ bool CostFunction::tryLower(ir::Value &value) {
     lowerOp(*op);
     return true;
   }
+  // What memory decides is taken as what is more, as in model::Arithmetic.
+  if (op->is(OpKind::Select) && model::endsLoops(*op) && isKnown(*op->operand(1)) &&
+      isKnown(*op->operand(2))) {
+    set(&value, {b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, scalar(op->operand(1)),
+                                         scalar(op->operand(2)))});
+    return true;
+  }
   ir::Value *limit = limitOf(*op);
   if (!limit || !isKnown(*limit))
     return false;

@@ -7,6 +7,7 @@
 #include "backend/gpu/space_facts.h"
 #include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device_abi.h"
+#include "ir/analysis/dependence.h"
 #include "ir/analysis/occupancy.h"
 #include "ir/analysis/shared_memory_plan.h"
 #include "ir/core/op_classes.h"
@@ -126,6 +127,12 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
     }
   if (machine.clusterPrograms > 1 && !spaces_.empty() && mayPairBodies(*spaces_.front()))
     pairedDimension_ = ir::TileOrder::fromSpace(*spaces_.front()).pairedDimension();
+  ir::walk(kernel, [&](Op &op) {
+    if (op.is(OpKind::If) && op.enclosing(OpKind::Space))
+      doRanksDiffer_ |= ir::dependsOn(op.operand(0), [](const ir::Value &from) {
+        return from.definingOp() && from.definingOp()->is(OpKind::Rank);
+      });
+  });
   isPossible_ = spaces_.size() <= DTILE_DEVICE_MAX_SPACES && holdsTiles(kernel, machine);
   if (!hasStagedLoads(kernel)) {
     each_ = std::clamp<int64_t>(ir::programsInShared(machine, sharedBytes(kernel)), 1, kMostEach);
@@ -193,12 +200,13 @@ void GpuLaunchEstimate::record(llvm::ArrayRef<Value *> sizes) {
     recorded_.emplace_back(*space, sizes, machine_, bodyFacts_);
 }
 
-bool GpuLaunchEstimate::setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks, Work &work) {
+bool GpuLaunchEstimate::setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks, int64_t rank,
+                                  Work &work) {
   if (spaces_.size() > DTILE_DEVICE_MAX_SPACES)
     return false;
   work.ranks = ranks;
   for (size_t s = 0; s < spaces_.size(); ++s) {
-    recorded_[s].setLaunch(sizes, ranks);
+    recorded_[s].setLaunch(sizes, ranks, rank);
     auto counts = recorded_[s].counts();
     if (!counts)
       return false;
@@ -221,7 +229,7 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
   }
   record(known);
   Work work;
-  if (!setLaunch(numbers, ranks, work))
+  if (!setLaunch(numbers, ranks, /*rank=*/0, work))
     return std::nullopt;
   const std::optional<Launch> launch = launchOf(work, 1);
   if (!launch)
@@ -269,9 +277,18 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(llvm::ArrayRef<int64_t
 
 std::optional<GpuLaunchEstimate::Launch> GpuLaunchEstimate::fastest(llvm::ArrayRef<int64_t> sizes,
                                                                     int64_t ranks) {
+  std::optional<Launch> slowest = fastestOn(0, sizes, ranks);
+  if (!doRanksDiffer_ || ranks == 1 || !slowest)
+    return slowest;
+  std::optional<Launch> last = fastestOn(ranks - 1, sizes, ranks);
+  return last && last->total > slowest->total ? last : slowest;
+}
+
+std::optional<GpuLaunchEstimate::Launch>
+GpuLaunchEstimate::fastestOn(int64_t rank, llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
   record(sizes_);
   Work work;
-  if (!setLaunch(sizes, ranks, work))
+  if (!setLaunch(sizes, ranks, rank, work))
     return std::nullopt;
   std::optional<Launch> best = launchOf(work, 1);
   if (best && best->programs > 0)

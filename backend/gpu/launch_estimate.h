@@ -24,7 +24,7 @@ private:
   /// Reads the bodies' times from the kernel, whose sizes and scalars these are.
   void record(llvm::ArrayRef<ir::Value *> sizes);
   /// False where sizes do not say how many bodies there are.
-  bool setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks, Work &work);
+  bool setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks, int64_t rank, Work &work);
   /// Whether all threads load tiles that are staged where TMA can describe all.
   bool isUnstaged();
   /// The spaces for which the copy engine is expected to send, a bit each.
@@ -39,8 +39,10 @@ private:
   void pair(const Work &work, Launch &launch);
   /// When spaces end, from how the programs are shared.
   void addTimes(Launch &launch) const;
-  /// Of the ways to launch that a machine has.
+  /// Of the ways to launch that a machine has; the launch of the rank that ends last, where some do
+  /// what others do not.
   std::optional<Launch> fastest(llvm::ArrayRef<int64_t> sizes, int64_t ranks);
+  std::optional<Launch> fastestOn(int64_t rank, llvm::ArrayRef<int64_t> sizes, int64_t ranks);
 
   const TargetFacts &machine_;
   llvm::SmallVector<ir::Value *, 8> sizes_;
@@ -57,6 +59,8 @@ private:
   std::vector<RecordedBodies> recorded_;
   std::vector<ir::Value *> recordedFor_;
   bool isPossible_ = true;
+  /// Whether bodies do something only on some ranks.
+  bool doRanksDiffer_ = false;
 };
 
 } // namespace dtile::backend::gpu

@@ -57,11 +57,11 @@ RecordedBodies::RecordedBodies(ir::Op &space, llvm::ArrayRef<ir::Value *> sizes,
   words_ = a.initial();
 }
 
-void RecordedBodies::setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+void RecordedBodies::setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks, int64_t rank) {
   for (auto [slot, size] : llvm::zip_equal(sizes_, sizes))
     words_[size_t(slot)].integer = size;
   words_[size_t(arithmetic_.ranks())].integer = ranks;
-  words_[size_t(arithmetic_.rank())].integer = 0;
+  words_[size_t(arithmetic_.rank())].integer = rank;
   arithmetic_.run(model::kLaunchLevel, words_.data());
   arithmetic_.run(model::kRankLevel, words_.data());
 }

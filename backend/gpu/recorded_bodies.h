@@ -28,8 +28,8 @@ public:
   RecordedBodies(ir::Op &space, llvm::ArrayRef<ir::Value *> sizes, const TargetFacts &machine,
                  model::BodyFacts &facts);
 
-  /// Of the launch that is asked for from now on, on rank 0.
-  void setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks);
+  /// Of the launch that is asked for from now on.
+  void setLaunch(llvm::ArrayRef<int64_t> sizes, int64_t ranks, int64_t rank);
 
   /// In each dimension of the space; nothing where sizes do not say it.
   [[nodiscard]] std::optional<llvm::SmallVector<int64_t, 4>> counts() const;

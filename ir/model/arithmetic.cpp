@@ -178,9 +178,12 @@ std::optional<Slot> Arithmetic::compute(Op &op) {
   case OpKind::Select: {
     const auto condition = number(*op.operand(0)), then = number(*op.operand(1)),
                otherwise = number(*op.operand(2));
-    if (!condition || !then || !otherwise)
+    if (!then || !otherwise)
       return std::nullopt;
-    return emit(Code::Select, *condition, *then, *otherwise);
+    if (condition)
+      return emit(Code::Select, *condition, *then, *otherwise);
+    // What memory decides is taken as what is more.
+    return endsLoops(op) ? std::optional(emit(Code::Max, *then, *otherwise)) : std::nullopt;
   }
   case OpKind::Cast:
     return isInteger(*op.operand(0)) ? number(*op.operand(0)) : std::nullopt;

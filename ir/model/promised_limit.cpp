@@ -80,4 +80,11 @@ Value *promisedLimit(Op &op) {
   return op.is(OpKind::Load) ? limitOfElements(op) : nullptr;
 }
 
+bool endsLoops(const ir::Op &number) {
+  return !number.result()->uses().empty() &&
+         llvm::all_of(number.result()->uses(), [](const ir::Use &use) {
+           return use.user->is(ir::OpKind::For) && use.index == 1;
+         });
+}
+
 } // namespace dtile::model

@@ -12,4 +12,7 @@ namespace dtile::model {
 /// are computed, as where rows of experts begin, say nothing: each would be as large as the next.
 [[nodiscard]] ir::Value *promisedLimit(ir::Op &op);
 
+/// Whether a number says nothing but where loops end.
+[[nodiscard]] bool endsLoops(const ir::Op &number);
+
 } // namespace dtile::model

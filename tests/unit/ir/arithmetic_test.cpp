@@ -31,6 +31,17 @@ kernel @f {
   %again = add %all, %rest : index
   %isLess = cmp %M, %N {pred = "lt"} : bool
   %least = select %isLess, %M, %N : index
+  %places = param @places {mode = "in", param = 1} : view<i32, 0>
+  %told = load %places : i32
+  %zero = const {value = 0} : i32
+  %c0 = const {value = 0} : index
+  %isSome = cmp %told, %zero {pred = "gt"} : bool
+  %end = select %isSome, %M, %c0 : index
+  %other = select %isSome, %M, %N : index
+  %twice = add %other, %other : index
+  for %c0, %end, %c64 {} (%i: index) {
+    yield
+  }
   return
 }
 )";
@@ -93,6 +104,15 @@ TEST_P(ArithmeticOnSizes, is_answered_one_by_one) {
 INSTANTIATE_TEST_SUITE_P(Some, ArithmeticOnSizes,
                          testing::Values(Sizes{300, 100, 3, 8, 100}, Sizes{100, 300, -4, 56, 100},
                                          Sizes{64, 64, 0, 0, 64}));
+
+TEST(LaunchSizes, take_the_longer_loop_where_memory_decides) {
+  Kernel kernel;
+  model::LaunchSizes sizes(1);
+  sizes.set(kernel.value("M"), 300);
+  sizes.set(kernel.value("N"), 100);
+  EXPECT_EQ(sizes.number(kernel.value("end")), 300);
+  EXPECT_EQ(sizes.number(kernel.value("other")), std::nullopt);
+}
 
 TEST(LaunchSizes, do_not_know_what_was_not_set) {
   Kernel kernel;
