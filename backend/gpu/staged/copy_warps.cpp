@@ -133,7 +133,7 @@ void CopyWarps::lowerLoad(Op &load) {
     when(b.CreateNot(b.CreateOr(hasFailed(), isLoaded)), "copy", [&] { copyTile(load, slot); });
     // Also where something has failed: the load warp waits for its units.
     if (path.isFolded)
-      when(path.isFolded, "shift", [&] { shiftTile(load, slot); });
+      when(path.isFolded, "shift", [&] { shiftTile(operandOf(load, slot)); });
     if (const StagedTile &tile = ring_.tiles.find(&load)->second; tile.isTransposed()) {
       // Each of these warps has copied a part of each box.
       when(b.CreateNot(path.isWhole), "copied",
@@ -159,6 +159,43 @@ void CopyWarps::publish(Value *slot) {
   bulk_.sharedProxyFence(b);
   warp_.syncWarp(b);
   when(warp_.isElected(b), "publish", [&] { bulk_.arrive(b, place_.barrier(ring_.full, slot)); });
+}
+
+CopyWarps::Operand CopyWarps::operandOf(Op &load, Value *slot) {
+  const StagedTile &tile = ring_.tiles.find(&load)->second;
+  Operand operand;
+  operand.tiles.push_back(&tile);
+  const auto number = [&](llvm::function_ref<int64_t(const StagedTile &)> of) {
+    return numberOf(operand, of);
+  };
+  operand.to = b.CreateAdd(address(slot, 0), number([](const auto &its) { return its.offset; }));
+  operand.rows = number([](const auto &its) { return its.rows; });
+  operand.rowBytes = number([](const auto &its) { return its.rowBytes; });
+  operand.boxes = number([](const auto &its) { return its.boxes(); });
+  operand.boxBytes = number([](const auto &its) { return its.boxBytes(); });
+  const View from = located(load.operand(0));
+  const auto clamped = [&](Value *position, int64_t most) {
+    position = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, position, b.getInt64(uint64_t(most)));
+    position = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, position, b.getInt64(0));
+    return b.CreateTrunc(position, b.getInt32Ty());
+  };
+  const ViewDimension &rows = from.dims[0], &columns = from.dims[1];
+  Value *size = b.getInt32(dtypeBytes(tile.dtype));
+  operand.window = {clamped(rows.low, tile.rows), clamped(rows.high, tile.rows),
+                    b.CreateMul(clamped(columns.low, tile.columns()), size),
+                    b.CreateMul(clamped(columns.high, tile.columns()), size)};
+  if (ring_.paths.lookup(&load).isFolded)
+    operand.place = foldedPlace(tile);
+  return operand;
+}
+
+Value *CopyWarps::numberOf(const Operand &operand,
+                           llvm::function_ref<int64_t(const StagedTile &)> of) {
+  Value *number = b.getInt32(uint32_t(of(operand.tile())));
+  for (size_t i = 1; i < operand.tiles.size(); ++i)
+    number = b.CreateSelect(b.CreateICmpEQ(operand.turn, b.getInt32(uint32_t(i))),
+                            b.getInt32(uint32_t(of(*operand.tiles[i]))), number);
+  return number;
 }
 
 void CopyWarps::copyTile(Op &load, Value *slot) {

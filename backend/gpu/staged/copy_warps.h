@@ -25,23 +25,43 @@ protected:
   void lowerOp(ir::Op &op) override;
 
 private:
+  /// What of a tile exists: rows and bytes of rows (i32) from `low` on, before `high`.
+  struct Window {
+    llvm::Value *lowRow, *highRow, *lowByte, *highByte;
+  };
+  /// An operand of an iteration, as numbers: operands with the same type of elements and the same
+  /// swizzle may share code.
+  struct Operand {
+    /// Those of all that share the code, and which of them it is (i32; null: there is one).
+    llvm::SmallVector<const StagedTile *, 2> tiles;
+    llvm::Value *turn = nullptr;
+    /// i32: address of the tile; its rows, bytes of a row, boxes, and bytes of a box.
+    llvm::Value *to = nullptr, *rows = nullptr, *rowBytes = nullptr;
+    llvm::Value *boxes = nullptr, *boxBytes = nullptr;
+    Window window = {};
+    /// Only where it may come by folded maps.
+    FoldedPlace place = {};
+    /// One of the tiles, for what all have alike.
+    [[nodiscard]] const StagedTile &tile() const { return *tiles.front(); }
+  };
   struct Share;
   struct Rows;
   /// A load in an iteration's order; the first waits for the slot, the last one publishes it.
   void lowerLoad(ir::Op &load);
+  [[nodiscard]] Operand operandOf(ir::Op &load, llvm::Value *slot);
+  /// i32: a size of the operand's tile.
+  [[nodiscard]] llvm::Value *numberOf(const Operand &operand,
+                                      llvm::function_ref<int64_t(const StagedTile &)> of);
   void copyTile(ir::Op &load, llvm::Value *slot);
   /// The rows of a tile that came in units, to where TMA would have put them (shift_rows.cpp).
-  void shiftTile(ir::Op &load, llvm::Value *slot);
+  void shiftTile(const Operand &operand);
+  struct Shift;
+  /// Of some copies of a unit; a lane has `atOnce` words of each in registers at once.
+  void shiftCopies(const Operand &operand, llvm::ArrayRef<Shift> shifts, int64_t atOnce);
+  /// Writes zeros to what does not exist of the rows that this warp has shifted.
+  void zeroOutside(const Operand &operand);
   /// A tile that has come, in its place (transpose_tile.cpp).
   void transposeTile(const StagedTile &tile, llvm::Value *slot);
-  struct Window;
-  struct Shift;
-  /// Of some copies of a unit. `window`: null where all of the tile exists.
-  void shiftRows(const StagedTile &tile, const ir::FoldedTile &folded, llvm::ArrayRef<Shift> shifts,
-                 const Window *window);
-  /// Words of 16 bytes that a lane has in registers at once, and those of a copy.
-  [[nodiscard]] int64_t mostWords() const;
-  [[nodiscard]] static int64_t wordsOfLane(const StagedTile &tile, const ir::FoldedTile &folded);
   /// Of a tile whose rows are neighbours in memory.
   void copyRows(const StagedTile &tile, const View &from, llvm::Value *slot);
   /// The words of some groups of rows, from `first` (i32) of the warp's groups on.

@@ -37,6 +37,13 @@ WordParts across(llvm::IRBuilder<> &b, TwoWords parts, Value *bytes) {
   return across(b, parts, 0, bits);
 }
 
+Value *firstBytes(llvm::IRBuilder<> &b, Value *bytes) {
+  bytes = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bytes, b.getInt32(uint32_t(kPartBytes)));
+  bytes = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, bytes, b.getInt32(0));
+  Value *ones = b.CreateShl(b.getInt64(1), b.CreateZExt(b.CreateShl(bytes, 3), b.getInt64Ty()));
+  return b.CreateTrunc(b.CreateSub(ones, b.getInt64(1)), b.getInt32Ty());
+}
+
 Value *wordOf(llvm::IRBuilder<> &b, llvm::ArrayRef<Value *> parts) {
   Value *word = llvm::PoisonValue::get(llvm::FixedVectorType::get(b.getInt32Ty(), kParts));
   for (auto [i, part] : llvm::enumerate(parts))

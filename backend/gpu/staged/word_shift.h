@@ -24,6 +24,9 @@ using TwoWords = llvm::SmallVector<llvm::Value *, 2 * kParts>;
 /// Of two words, the one that begins `bytes` (i32, below 16) after the first.
 [[nodiscard]] WordParts across(llvm::IRBuilder<> &b, TwoWords parts, llvm::Value *bytes);
 
+/// Ones (i32) in the first `bytes` (i32) bytes of a part; none where that is below 0.
+[[nodiscard]] llvm::Value *firstBytes(llvm::IRBuilder<> &b, llvm::Value *bytes);
+
 /// The word as a vector.
 [[nodiscard]] llvm::Value *wordOf(llvm::IRBuilder<> &b, llvm::ArrayRef<llvm::Value *> parts);
 
