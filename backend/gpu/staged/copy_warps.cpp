@@ -6,15 +6,17 @@
 // at once as there are registers: what is under way decides how fast it is. Rows are taken in
 // groups of 8, the period of the swizzle; what is the same in all groups is computed once.
 //
-// Where rows do not begin at multiples of 4 bytes, a lane reads the aligned word in which its first
-// byte is, and gets the next one from its neighbour. The word after a row's last one has been
-// loaded by another lane: one load brings those of 32 rows.
+// As rows may begin at any byte, a lane reads the aligned word in which its first byte is, and gets
+// the next one from its neighbour. The word after a row's last one has been loaded by another lane:
+// one load brings those of 32 rows.
 //
 // Elements that lie apart in a row (a transposed view, say) are copied one by one.
 #include "backend/gpu/staged/copy_warps.h"
+#include "backend/gpu/staged/word_shift.h"
 
 #include "frontend/base/check.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
 
 namespace dtile::backend::gpu {
@@ -28,7 +30,7 @@ namespace {
 /// What a lane copies at once, in bytes.
 constexpr int64_t kWord = 4;
 /// Groups of rows (a period of the swizzle) whose words are in registers at once; and where
-/// registers are few.
+/// registers are few, or tensors whose tiles come here are rare.
 constexpr int64_t kMostGroups = 4, kFewGroups = 1;
 /// Rows of which the threads of a warp know one word each.
 constexpr int64_t kBlockRows = WarpOps::kWarpThreads;
@@ -37,35 +39,25 @@ constexpr unsigned kMostElements = 8;
 
 } // namespace
 
-/// How lanes share the words of a box.
+/// How a warp's lanes share the words of a box: so many of a row, so many rows in a step, and steps
+/// of a group of rows (a period of the swizzle).
 struct CopyWarps::Share {
-  Share(const StagedTile &tile, int64_t mostGroups)
-      : words(tile.swizzle / kWord), rows(WarpOps::kWarpThreads / words),
-        rounds(ir::kSwizzleRows / rows), groups(tile.rows / ir::kSwizzleRows),
-        groupsOfWarp((groups + kWarps - 1) / kWarps), isEven(groups % kWarps == 0),
-        atOnce(std::min(mostGroups, groupsOfWarp & -groupsOfWarp)) {
-    DTILE_CHECK(tile.rows % ir::kSwizzleRows == 0, "a staged tile has groups of 8 rows");
+  Share(const Operand &operand, int64_t mostGroups)
+      : words(operand.tile().swizzle / kWord), rows(WarpOps::kWarpThreads / words),
+        rounds(ir::kSwizzleRows / rows), atOnce(mostGroups) {
+    for (const StagedTile *tile : operand.tiles) {
+      DTILE_CHECK(tile->rows % ir::kSwizzleRows == 0, "a staged tile has groups of 8 rows");
+      const int64_t ofWarp = int64_t(llvm::divideCeil(uint64_t(groupsOf(*tile)), kWarps));
+      atOnce = std::min(atOnce, ofWarp & -ofWarp);
+    }
+    for (const StagedTile *tile : operand.tiles)
+      isEven &= groupsOf(*tile) % (kWarps * atOnce) == 0;
   }
-  /// 16-byte words of a row in a box; rows that a warp copies in a step; steps of a group.
+  static int64_t groupsOf(const StagedTile &tile) { return tile.rows / ir::kSwizzleRows; }
   int64_t words, rows, rounds;
-  /// Groups of a box, and of a warp; whether all warps have as many.
-  int64_t groups, groupsOfWarp;
-  bool isEven;
-  /// Groups of rows of one period of the swizzle whose words are in registers at once.
+  /// Groups whose words are in registers at once; whether all warps always have as many.
   int64_t atOnce;
-};
-
-/// The rows of a tile in memory.
-struct CopyWarps::Rows {
-  /// i64: the address of the first row, and bytes from a row to the next one.
-  Value *data, *pitch;
-  /// i32: how many rows exist, and how many of their bytes.
-  Value *count, *bytes;
-  /// Of a lane's row in each round of the first group. i64: the address of its word, aligned; i32:
-  /// bits by which its bytes lie after it; bytes up to the row's end, from the aligned begin on.
-  llvm::SmallVector<Value *, 8> words, shifts, ends;
-  /// i1: no row is shifted.
-  Value *areAligned;
+  bool isEven = true;
 };
 
 CopyWarps::CopyWarps(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
@@ -130,7 +122,8 @@ void CopyWarps::lowerLoad(Op &load) {
   if (isBox(load)) {
     const Ring::Path path = ring_.paths.lookup(&load);
     Value *isLoaded = path.isFolded ? b.CreateOr(path.isWhole, path.isFolded) : path.isWhole;
-    when(b.CreateNot(b.CreateOr(hasFailed(), isLoaded)), "copy", [&] { copyTile(load, slot); });
+    when(b.CreateNot(b.CreateOr(hasFailed(), isLoaded)), "copy",
+         [&] { copyTile(operandOf(load, slot)); });
     // Also where something has failed: the load warp waits for its units.
     if (path.isFolded)
       when(path.isFolded, "shift", [&] { shiftTile(operandOf(load, slot)); });
@@ -184,6 +177,9 @@ CopyWarps::Operand CopyWarps::operandOf(Op &load, Value *slot) {
   operand.window = {clamped(rows.low, tile.rows), clamped(rows.high, tile.rows),
                     b.CreateMul(clamped(columns.low, tile.columns()), size),
                     b.CreateMul(clamped(columns.high, tile.columns()), size)};
+  operand.data = b.CreatePtrToInt(from.data, b.getInt64Ty());
+  operand.row = b.CreateMul(rows.stride, b.getInt64(dtypeBytes(tile.dtype)));
+  operand.column = b.CreateMul(columns.stride, b.getInt64(dtypeBytes(tile.dtype)));
   if (ring_.paths.lookup(&load).isFolded)
     operand.place = foldedPlace(tile);
   return operand;
@@ -198,32 +194,17 @@ Value *CopyWarps::numberOf(const Operand &operand,
   return number;
 }
 
-void CopyWarps::copyTile(Op &load, Value *slot) {
-  const StagedTile &tile = ring_.tiles.find(&load)->second;
-  const View from = located(load.operand(0));
-  Value *isWhole = b.CreateAnd(b.CreateICmpSLE(from.dims[0].low, b.getInt64(0)),
-                               b.CreateICmpSLE(from.dims[1].low, b.getInt64(0)));
-  Value *inRows = b.CreateAnd(b.CreateICmpEQ(from.dims[1].stride, b.getInt64(1)), isWhole);
-  when(inRows, "rows", [&] { copyRows(tile, from, slot); });
-  when(b.CreateNot(inRows), "elements", [&] { copyElements(tile, from, slot); });
+void CopyWarps::copyTile(const Operand &operand) {
+  const Window &window = operand.window;
+  Value *isFromFirst = b.CreateIsNull(b.CreateOr(window.lowRow, window.lowByte));
+  Value *areNeighbours =
+      b.CreateICmpEQ(operand.column, b.getInt64(dtypeBytes(operand.tile().dtype)));
+  Value *inRows = b.CreateAnd(areNeighbours, isFromFirst);
+  when(inRows, "rows", [&] { copyRows(operand); });
+  when(b.CreateNot(inRows), "elements", [&] { copyElements(operand); });
 }
 
 namespace {
-
-/// i32: how many of the first `most` positions of a dimension exist.
-Value *countOf(llvm::IRBuilder<> &b, const ViewDimension &dim, int64_t most) {
-  Value *count =
-      b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, dim.high, b.getInt64(uint64_t(most)));
-  count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt64(0));
-  return b.CreateTrunc(count, b.getInt32Ty());
-}
-
-/// i32: how many bytes of a word that begins at `byte` lie before `end`.
-Value *validBytes(llvm::IRBuilder<> &b, Value *end, Value *byte) {
-  Value *valid =
-      b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b.CreateSub(end, byte), b.getInt32(kWord));
-  return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, valid, b.getInt32(0));
-}
 
 /// The word (i32) at an address (i64) where it exists, else zero.
 Value *loadWord(llvm::IRBuilder<> &b, Value *address, Value *exists) {
@@ -238,173 +219,192 @@ Value *alignedDown(llvm::IRBuilder<> &b, Value *address) {
 
 } // namespace
 
-void CopyWarps::copyRows(const StagedTile &tile, const View &from, Value *slot) {
-  const Share share(tile, hasFewRegisters_ ? kFewGroups : kMostGroups);
-  const uint64_t size = dtypeBytes(tile.dtype);
-  Rows rows;
-  rows.data = b.CreatePtrToInt(from.data, b.getInt64Ty());
-  rows.pitch = b.CreateMul(from.dims[0].stride, b.getInt64(size));
-  rows.count = countOf(b, from.dims[0], tile.rows);
-  rows.bytes = b.CreateMul(countOf(b, from.dims[1], tile.columns()), b.getInt32(uint32_t(size)));
-  rows.areAligned =
-      b.CreateIsNull(b.CreateAnd(b.CreateOr(rows.data, rows.pitch), b.getInt64(kWord - 1)));
-  // Groups follow on each other by multiples of 8 bytes: rows begin at the same places in words.
-  Value *word = b.CreateURem(lane_, b.getInt32(uint32_t(share.words)));
-  Value *byte = b.CreateMul(word, b.getInt32(kWord));
-  for (int64_t round = 0; round < share.rounds; ++round) {
-    Value *row = b.CreateAdd(b.CreateUDiv(lane_, b.getInt32(uint32_t(share.words))),
-                             b.getInt32(uint32_t(round * share.rows)));
-    Value *begin =
-        b.CreateAdd(rows.data, b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), rows.pitch));
-    Value *aligned = alignedDown(b, begin);
-    Value *skipped = b.CreateTrunc(b.CreateSub(begin, aligned), b.getInt32Ty());
-    rows.words.push_back(b.CreateAdd(aligned, b.CreateZExt(byte, b.getInt64Ty())));
-    rows.shifts.push_back(b.CreateShl(skipped, 3));
-    rows.ends.push_back(b.CreateAdd(skipped, rows.bytes));
-  }
-  for (int64_t box = 0; box < tile.boxes(); ++box)
-    BodyLowering::loop(
-        b.getInt64(uint64_t(share.groupsOfWarp / share.atOnce)), "groups", [&](Value *part) {
-          Value *first =
-              b.CreateMul(b.CreateTrunc(part, b.getInt32Ty()), b.getInt32(uint32_t(share.atOnce)));
-          copyGroups(tile, share, rows, box, first, slot);
-        });
+void CopyWarps::copyRows(const Operand &operand) {
+  // Most of the tensors that TMA cannot describe have folded maps, where there is room for these.
+  const bool isRare = operand.place.row;
+  const Share share(operand, hasFewRegisters_ || isRare ? kFewGroups : kMostGroups);
+  const auto both = uint32_t(kWarps * share.atOnce * ir::kSwizzleRows);
+  Value *parts = b.CreateUDiv(b.CreateAdd(operand.rows, b.getInt32(both - 1)), b.getInt32(both));
+  BodyLowering::loop(b.CreateZExt(operand.boxes, b.getInt64Ty()), "boxes", [&](Value *box) {
+    box = b.CreateTrunc(box, b.getInt32Ty());
+    BodyLowering::loop(b.CreateZExt(parts, b.getInt64Ty()), "groups", [&](Value *part) {
+      part = b.CreateTrunc(part, b.getInt32Ty());
+      copyGroups(operand, share, box, b.CreateMul(part, b.getInt32(uint32_t(share.atOnce))));
+    });
+  });
 }
 
-llvm::SmallVector<Value *, 4> CopyWarps::wordsBehind(const Share &share, const Rows &rows,
-                                                     int64_t behind, Value *first) {
+CopyWarps::RowWord CopyWarps::wordOfRow(const Operand &operand, Value *row, Value *begin,
+                                        Value *byte) {
+  Value *rest = b.CreateSExt(b.CreateSub(operand.window.highByte, byte), b.getInt64Ty());
+  Value *aligned = alignedDown(b, begin);
+  Value *exists = b.CreateAnd(b.CreateICmpULT(row, operand.window.highRow),
+                              b.CreateICmpULT(aligned, b.CreateAdd(begin, rest)));
+  return {.bits = loadWord(b, aligned, exists),
+          .shift = b.CreateShl(b.CreateTrunc(begin, b.getInt32Ty()), 3)};
+}
+
+llvm::SmallVector<Value *, 4> CopyWarps::wordsBehind(const Operand &operand, const Share &share,
+                                                     Value *box, Value *first) {
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
+  Value *byte = b.CreateMul(b.CreateAdd(box, count(1)), count(operand.tile().swizzle));
+  const int64_t rows = share.atOnce * ir::kSwizzleRows;
   llvm::SmallVector<Value *, 4> words;
-  for (int64_t block = 0; block < share.atOnce * ir::kSwizzleRows; block += kBlockRows) {
+  for (int64_t block = 0; block < rows; block += kBlockRows) {
     // The lane's row among those of its warp.
-    Value *own =
-        b.CreateAdd(lane_, b.CreateAdd(b.CreateMul(first, count(ir::kSwizzleRows)), count(block)));
+    Value *own = b.CreateURem(lane_, count(std::min(rows, kBlockRows)));
+    own = b.CreateAdd(own, b.CreateAdd(b.CreateMul(first, count(ir::kSwizzleRows)), count(block)));
     Value *group = b.CreateMul(b.CreateUDiv(own, count(ir::kSwizzleRows)), count(kWarps));
     Value *row = b.CreateAdd(b.CreateMul(b.CreateAdd(group, warpNumber_), count(ir::kSwizzleRows)),
                              b.CreateURem(own, count(ir::kSwizzleRows)));
-    Value *begin =
-        b.CreateAdd(rows.data, b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), rows.pitch));
-    Value *aligned = alignedDown(b, begin);
-    Value *end =
-        b.CreateAdd(b.CreateTrunc(b.CreateSub(begin, aligned), b.getInt32Ty()), rows.bytes);
-    Value *exists =
-        b.CreateAnd(b.CreateICmpULT(row, rows.count), b.CreateICmpUGT(end, count(behind)));
-    words.push_back(loadWord(b, b.CreateAdd(aligned, b.getInt64(uint64_t(behind))), exists));
+    words.push_back(wordOfRow(operand, row, addressIn(operand, row, byte), byte).bits);
   }
   return words;
 }
 
-void CopyWarps::copyGroups(const StagedTile &tile, const Share &share, const Rows &rows,
-                           int64_t box, Value *first, Value *slot) {
+Value *CopyWarps::addressIn(const Operand &operand, Value *row, Value *byte) {
+  Value *before = b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), operand.row);
+  return b.CreateAdd(b.CreateAdd(operand.data, before), b.CreateZExt(byte, b.getInt64Ty()));
+}
+
+void CopyWarps::copyGroups(const Operand &operand, const Share &share, Value *box, Value *first) {
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
-  const auto inBox = uint64_t(box * tile.swizzle);
-  const SharedTile to = tile.layout();
-  Value *start = shared(address(slot, tile.offset + box * tile.boxBytes()));
-  Value *laneRow = b.CreateUDiv(lane_, count(share.words));
-  Value *byte = b.CreateMul(b.CreateURem(lane_, count(share.words)), count(kWord));
-  Value *offset = b.CreateAdd(b.CreateMul(laneRow, count(tile.swizzle)), byte);
-  byte = b.CreateAdd(byte, count(int64_t(inBox)));
-  llvm::SmallVector<Value *, 8> places, masks;
-  for (int64_t round = 0; round < share.rounds; ++round) {
-    places.push_back(to.swizzled(b, b.CreateAdd(offset, count(round * share.rows * tile.swizzle))));
-    // Of the word as it goes to the tile, the bytes before the row's end.
-    Value *bits = b.CreateShl(validBytes(b, rows.bytes, byte), 3);
-    Value *ones = b.CreateSub(b.CreateShl(count(1), bits), count(1));
-    masks.push_back(b.CreateSelect(b.CreateICmpEQ(bits, count(8 * kWord)), b.getInt32(~0u), ones));
-  }
-  llvm::SmallVector<Value *, 4> behind;
+  const StagedTile &tile = operand.tile();
+  // In tiles of words of 4 bytes all rows begin at such words.
   const bool shifts = tile.dtype != DType::F32;
+  Value *laneRow = b.CreateUDiv(lane_, count(share.words));
+  Value *laneWord = b.CreateURem(lane_, count(share.words));
+  Value *inBox = b.CreateMul(laneWord, count(kWord));
+  Value *byte = b.CreateAdd(b.CreateMul(box, count(tile.swizzle)), inBox);
+  Value *start = b.CreateAdd(operand.to, b.CreateMul(box, operand.boxBytes));
+  Value *offset = b.CreateAdd(b.CreateMul(laneRow, count(tile.swizzle)), inBox);
+  // Of the word as it goes to the tile, the bytes before the row's end.
+  Value *mask = firstBytes(b, b.CreateSub(operand.window.highByte, byte));
+  Value *apart = b.CreateMul(operand.row, b.getInt64(uint64_t(share.rows)));
+  llvm::SmallVector<Value *, 4> behind;
   if (shifts)
-    behind = wordsBehind(share, rows, (box + 1) * tile.swizzle, first);
-  struct Word {
-    Value *bits, *place, *isOfTile;
-    int64_t row, round;
-  };
-  llvm::SmallVector<Word, 64> words;
+    behind = wordsBehind(operand, share, box, first);
+  llvm::SmallVector<Value *, 4> groups;
+  llvm::SmallVector<RowWord, 32> words;
   for (int64_t i = 0; i < share.atOnce; ++i) {
     Value *group =
         b.CreateAdd(b.CreateMul(b.CreateAdd(first, count(i)), count(kWarps)), warpNumber_);
-    Value *isOfTile = share.isEven ? nullptr : b.CreateICmpULT(group, count(share.groups));
-    Value *there = b.CreateGEP(b.getInt8Ty(), start,
-                               b.CreateMul(group, count(ir::kSwizzleRows * tile.swizzle)));
-    Value *skipped = b.CreateMul(b.CreateZExt(group, b.getInt64Ty()),
-                                 b.CreateMul(rows.pitch, b.getInt64(ir::kSwizzleRows)));
-    skipped = b.CreateAdd(skipped, b.getInt64(inBox));
-    Value *firstRow = b.CreateAdd(b.CreateMul(group, count(ir::kSwizzleRows)), laneRow);
+    groups.push_back(group);
+    Value *row = b.CreateAdd(b.CreateMul(group, count(ir::kSwizzleRows)), laneRow);
+    Value *begin = addressIn(operand, row, byte);
     for (int64_t round = 0; round < share.rounds; ++round) {
-      const auto at = size_t(round);
-      Value *row = b.CreateAdd(firstRow, count(round * share.rows));
-      Value *exists =
-          b.CreateAnd(b.CreateICmpULT(row, rows.count), b.CreateICmpULT(byte, rows.ends[at]));
-      words.push_back({loadWord(b, b.CreateAdd(rows.words[at], skipped), exists),
-                       b.CreateGEP(b.getInt8Ty(), there, places[at]), isOfTile,
-                       i * ir::kSwizzleRows + round * share.rows, round});
+      words.push_back(wordOfRow(operand, row, begin, byte));
+      row = b.CreateAdd(row, count(share.rows));
+      begin = b.CreateAdd(begin, apart);
     }
   }
-  const auto store = [&](const Word &word, Value *bits) {
-    bits = b.CreateAnd(bits, masks[size_t(word.round)]);
-    if (tile.isTf32()) // as TMA would
-      bits = gpu_.device.roundToTf32(b, b.CreateBitCast(bits, b.getFloatTy()));
-    const auto put = [&] { b.CreateAlignedStore(bits, word.place, llvm::Align(kWord)); };
-    word.isOfTile ? when(word.isOfTile, "word", put) : put();
-  };
-  const auto storeAsTheyAre = [&] {
-    for (const Word &word : words)
-      store(word, word.bits);
-  };
-  if (!shifts)
-    return storeAsTheyAre();
-  when(rows.areAligned, "aligned", storeAsTheyAre);
-  when(b.CreateNot(rows.areAligned), "shifted", [&] {
-    Value *isLast = b.CreateICmpEQ(b.CreateURem(lane_, count(share.words)), count(share.words - 1));
+  if (shifts) {
+    Value *isLast = b.CreateICmpEQ(laneWord, count(share.words - 1));
     Value *neighbour = b.CreateAnd(b.CreateAdd(lane_, count(1)), WarpOps::kWarpThreads - 1);
-    for (const Word &word : words) {
+    for (auto [i, word] : llvm::enumerate(words)) {
+      const int64_t row = int64_t(i) * share.rows;
       Value *next = warp_.fromLane(b, word.bits, neighbour);
-      Value *last = warp_.fromLane(b, behind[size_t(word.row / kBlockRows)],
-                                   b.CreateAdd(laneRow, count(word.row % kBlockRows)));
-      store(word, b.CreateIntrinsic(llvm::Intrinsic::fshr, {b.getInt32Ty()},
-                                    {b.CreateSelect(isLast, last, next), word.bits,
-                                     rows.shifts[size_t(word.round)]}));
+      Value *last = warp_.fromLane(b, behind[size_t(row / kBlockRows)],
+                                   b.CreateAdd(laneRow, count(row % kBlockRows)));
+      word.bits = b.CreateIntrinsic(llvm::Intrinsic::fshr, {b.getInt32Ty()},
+                                    {b.CreateSelect(isLast, last, next), word.bits, word.shift});
     }
-  });
+  }
+  const auto store = [&](size_t number) {
+    Value *there =
+        b.CreateAdd(start, b.CreateMul(groups[number], count(ir::kSwizzleRows * tile.swizzle)));
+    for (int64_t round = 0; round < share.rounds; ++round) {
+      Value *bits = b.CreateAnd(words[number * size_t(share.rounds) + size_t(round)].bits, mask);
+      if (tile.isTf32()) // as TMA would
+        bits = gpu_.device.roundToTf32(b, b.CreateBitCast(bits, b.getFloatTy()));
+      Value *place =
+          tile.layout().swizzled(b, b.CreateAdd(offset, count(round * share.rows * tile.swizzle)));
+      b.CreateAlignedStore(bits, shared(b.CreateAdd(there, place)), llvm::Align(kWord));
+    }
+  };
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Value *exists = b.CreateICmpULT(b.CreateMul(groups[i], count(ir::kSwizzleRows)), operand.rows);
+    share.isEven ? store(i) : when(exists, "group", [&] { store(i); });
+  }
 }
 
-void CopyWarps::copyElements(const StagedTile &tile, const View &from, Value *slot) {
-  SharedTile to = tile.layout();
-  to.base = shared(address(slot, tile.offset));
-  llvm::Type *element = memoryType(context(), tile.dtype);
-  const llvm::Align align(dtypeBytes(tile.dtype));
+void CopyWarps::copyElements(const Operand &operand) {
+  const StagedTile &tile = operand.tile();
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
-  const auto each = uint64_t(tile.rows * tile.columns() / kThreads);
-  const unsigned atOnce = std::min<unsigned>(kMostElements, 1u << llvm::countr_zero(each));
-  DTILE_CHECK(each * kThreads == uint64_t(tile.rows * tile.columns()),
-              "tiles have 8 rows of 32 bytes, or multiples of that");
-  Value *thread = b.CreateAdd(b.CreateMul(warpNumber_, b.getInt32(WarpOps::kWarpThreads)), lane_);
-  // Neighbours in memory are read by neighbours.
-  Value *isDown = b.CreateICmpEQ(from.dims[0].stride, b.getInt64(1));
-  BodyLowering::loop(b.getInt64(each / atOnce), "elements", [&](Value *round) {
-    Value *first = b.CreateAdd(
-        b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), b.getInt32(atOnce * kThreads)), thread);
+  const auto size = int64_t(dtypeBytes(tile.dtype));
+  unsigned atOnce = kMostElements;
+  for (const StagedTile *its : operand.tiles) {
+    const auto each = uint64_t(its->rows * its->columns() / kThreads);
+    DTILE_CHECK(each * kThreads == uint64_t(its->rows * its->columns()),
+                "tiles have 8 rows of 32 bytes, or multiples of that");
+    atOnce = std::min(atOnce, 1u << llvm::countr_zero(each));
+  }
+  // Neighbours in memory are read by neighbours: threads go along the dimension `inner`.
+  struct Dim {
+    Value *length, *low, *span, *stride;
+  };
+  const Window &window = operand.window;
+  const auto dimOf = [&](Value *length, Value *low, Value *high, Value *stride) {
+    // Empty where the limits have crossed.
+    high = b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, high, low);
+    return Dim{length, low, b.CreateSub(high, low), stride};
+  };
+  const auto elements = [&](Value *bytes) { return b.CreateUDiv(bytes, count(size)); };
+  const Dim rows = dimOf(operand.rows, window.lowRow, window.highRow, operand.row);
+  const Dim columns = dimOf(elements(operand.rowBytes), elements(window.lowByte),
+                            elements(window.highByte), operand.column);
+  Value *isDown = b.CreateICmpEQ(operand.row, b.getInt64(uint64_t(size)));
+  const auto pick = [&](const Dim &ifDown, const Dim &ifNot) {
+    const auto part = [&](Value *Dim::*of) {
+      return b.CreateSelect(isDown, ifDown.*of, ifNot.*of);
+    };
+    return Dim{part(&Dim::length), part(&Dim::low), part(&Dim::span), part(&Dim::stride)};
+  };
+  const Dim inner = pick(rows, columns), outer = pick(columns, rows);
+  // From an element of a thread to its next one: so many positions, and one of `outer` more where
+  // `inner` has no more.
+  Value *outerStep = b.CreateUDiv(count(kThreads), inner.length);
+  Value *innerStep = b.CreateURem(count(kThreads), inner.length);
+  const auto bytesTo = [&](const Dim &dim, Value *positions) {
+    return b.CreateMul(b.CreateSExt(positions, b.getInt64Ty()), dim.stride);
+  };
+  Value *step = b.CreateAdd(bytesTo(inner, innerStep), bytesTo(outer, outerStep));
+  Value *over = b.CreateSub(outer.stride, bytesTo(inner, inner.length));
+  Value *thread = b.CreateAdd(b.CreateMul(warpNumber_, count(WarpOps::kWarpThreads)), lane_);
+  Value *rounds = b.CreateUDiv(b.CreateMul(inner.length, outer.length), count(atOnce * kThreads));
+  llvm::Type *element = memoryType(context(), tile.dtype);
+  const llvm::Align align{uint64_t(size)};
+  BodyLowering::loop(b.CreateZExt(rounds, b.getInt64Ty()), "elements", [&](Value *round) {
+    Value *number = b.CreateAdd(
+        b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), count(atOnce * kThreads)), thread);
+    Value *in = b.CreateURem(number, inner.length), *out = b.CreateUDiv(number, inner.length);
+    Value *there = b.CreateAdd(operand.data, b.CreateAdd(bytesTo(inner, in), bytesTo(outer, out)));
     llvm::SmallVector<std::pair<Value *, Value *>, kMostElements> moved;
     for (unsigned i = 0; i < atOnce; ++i) {
-      Value *number = b.CreateAdd(first, b.getInt32(i * kThreads));
-      Value *row = b.CreateSelect(isDown, b.CreateURem(number, count(tile.rows)),
-                                  b.CreateUDiv(number, count(tile.columns())));
-      Value *column = b.CreateSelect(isDown, b.CreateUDiv(number, count(tile.rows)),
-                                     b.CreateURem(number, count(tile.columns())));
-      Value *positions[] = {b.CreateZExt(row, b.getInt64Ty()),
-                            b.CreateZExt(column, b.getInt64Ty())};
-      Value *there =
-          b.CreateAddrSpaceCast(views_.address(from, positions), b.getPtrTy(Device::kGlobal));
-      there = b.CreateSelect(views_.contains(from, positions), there, zeroBytes(b));
-      Value *offset = b.CreateAdd(to.offset(b, 0, row), to.offset(b, 1, column));
-      moved.emplace_back(b.CreateAlignedLoad(element, there, align), to.swizzled(b, offset));
+      const auto isIn = [&](const Dim &dim, Value *position) {
+        return b.CreateICmpULT(b.CreateSub(position, dim.low), dim.span);
+      };
+      Value *from =
+          b.CreateSelect(b.CreateAnd(isIn(inner, in), isIn(outer, out)),
+                         b.CreateIntToPtr(there, b.getPtrTy(Device::kGlobal)), zeroBytes(b));
+      Value *row = b.CreateSelect(isDown, in, out), *column = b.CreateSelect(isDown, out, in);
+      Value *byte = b.CreateMul(column, count(size));
+      Value *box = b.CreateMul(b.CreateUDiv(byte, count(tile.swizzle)), operand.boxBytes);
+      Value *offset = b.CreateAdd(b.CreateMul(row, count(tile.swizzle)),
+                                  b.CreateURem(byte, count(tile.swizzle)));
+      Value *to = b.CreateAdd(operand.to, b.CreateAdd(box, tile.layout().swizzled(b, offset)));
+      moved.emplace_back(b.CreateAlignedLoad(element, from, align), to);
+      in = b.CreateAdd(in, innerStep);
+      Value *isOver = b.CreateICmpUGE(in, inner.length);
+      in = b.CreateSub(in, b.CreateSelect(isOver, inner.length, count(0)));
+      out = b.CreateAdd(b.CreateAdd(out, outerStep), b.CreateZExt(isOver, b.getInt32Ty()));
+      there = b.CreateAdd(b.CreateAdd(there, step), b.CreateSelect(isOver, over, b.getInt64(0)));
     }
-    for (auto &[value, offset] : moved) {
+    for (auto &[value, to] : moved) {
       // As TMA would.
       if (tile.isTf32())
         value = gpu_.device.roundToTf32(b, value);
-      b.CreateAlignedStore(value, b.CreateGEP(b.getInt8Ty(), to.base, offset), align);
+      b.CreateAlignedStore(value, shared(to), align);
     }
   });
 }

@@ -39,20 +39,21 @@ private:
     llvm::Value *to = nullptr, *rows = nullptr, *rowBytes = nullptr;
     llvm::Value *boxes = nullptr, *boxBytes = nullptr;
     Window window = {};
+    /// i64: address of the first row, and bytes from a row to the next, and from a column.
+    llvm::Value *data = nullptr, *row = nullptr, *column = nullptr;
     /// Only where it may come by folded maps.
     FoldedPlace place = {};
     /// One of the tiles, for what all have alike.
     [[nodiscard]] const StagedTile &tile() const { return *tiles.front(); }
   };
   struct Share;
-  struct Rows;
   /// A load in an iteration's order; the first waits for the slot, the last one publishes it.
   void lowerLoad(ir::Op &load);
   [[nodiscard]] Operand operandOf(ir::Op &load, llvm::Value *slot);
   /// i32: a size of the operand's tile.
   [[nodiscard]] llvm::Value *numberOf(const Operand &operand,
                                       llvm::function_ref<int64_t(const StagedTile &)> of);
-  void copyTile(ir::Op &load, llvm::Value *slot);
+  void copyTile(const Operand &operand);
   /// The rows of a tile that came in units, to where TMA would have put them (shift_rows.cpp).
   void shiftTile(const Operand &operand);
   struct Shift;
@@ -62,16 +63,24 @@ private:
   void zeroOutside(const Operand &operand);
   /// A tile that has come, in its place (transpose_tile.cpp).
   void transposeTile(const StagedTile &tile, llvm::Value *slot);
-  /// Of a tile whose rows are neighbours in memory.
-  void copyRows(const StagedTile &tile, const View &from, llvm::Value *slot);
-  /// The words of some groups of rows, from `first` (i32) of the warp's groups on.
-  void copyGroups(const StagedTile &tile, const Share &share, const Rows &rows, int64_t box,
-                  llvm::Value *first, llvm::Value *slot);
+  /// Of a tile whose rows' elements are neighbours in memory.
+  void copyRows(const Operand &operand);
+  /// The words of some groups of rows of a box, from `first` (i32) of the warp's groups on.
+  void copyGroups(const Operand &operand, const Share &share, llvm::Value *box, llvm::Value *first);
+  /// i64: where a byte of a row is.
+  [[nodiscard]] llvm::Value *addressIn(const Operand &operand, llvm::Value *row, llvm::Value *byte);
+  /// i32: the aligned word in which a byte of a row is, and by how many bits the byte lies in it
+  /// (modulo 32). `begin`: its address.
+  struct RowWord {
+    llvm::Value *bits, *shift;
+  };
+  [[nodiscard]] RowWord wordOfRow(const Operand &operand, llvm::Value *row, llvm::Value *begin,
+                                  llvm::Value *byte);
   /// i32: the word after the box, of each row of the groups; 32 rows in a warp's threads.
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
-  wordsBehind(const Share &share, const Rows &rows, int64_t behind, llvm::Value *first);
+  wordsBehind(const Operand &operand, const Share &share, llvm::Value *box, llvm::Value *first);
   /// Any tile, element by element.
-  void copyElements(const StagedTile &tile, const View &from, llvm::Value *slot);
+  void copyElements(const Operand &operand);
   /// Tells the consumers that this warp has done its part of a slot.
   void publish(llvm::Value *slot);
 
