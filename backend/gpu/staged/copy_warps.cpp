@@ -11,6 +11,9 @@
 // one load brings those of 32 rows.
 //
 // Elements that lie apart in a row (a transposed view, say) are copied one by one.
+//
+// All this is much code, so operands of an iteration whose types and swizzles are alike share it:
+// it is a loop over these operands, for which the sizes of their tiles are numbers.
 #include "backend/gpu/staged/copy_warps.h"
 #include "backend/gpu/staged/word_shift.h"
 
@@ -120,25 +123,12 @@ void CopyWarps::lowerLoad(Op &load) {
   if (&load == loads.front())
     whereActing([&] { waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase()); });
   if (isBox(load)) {
-    const Ring::Path path = ring_.paths.lookup(&load);
-    Value *isLoaded = path.isFolded ? b.CreateOr(path.isWhole, path.isFolded) : path.isWhole;
-    when(b.CreateNot(b.CreateOr(hasFailed(), isLoaded)), "copy",
-         [&] { copyTile(operandOf(load, slot)); });
-    // Also where something has failed: the load warp waits for its units.
-    if (path.isFolded)
-      when(path.isFolded, "shift", [&] { shiftTile(operandOf(load, slot)); });
-    if (const StagedTile &tile = ring_.tiles.find(&load)->second; tile.isTransposed()) {
-      // Each of these warps has copied a part of each box.
-      when(b.CreateNot(path.isWhole), "copied",
-           [&] { gpu_.device.barrier(b, kBarrier, kThreads); });
-      when(isTurn(), "transpose", [&] {
-        when(path.isWhole, "loaded", [&] {
-          waitOrLeave(place_.barrier(ring_.loaded, slot),
-                      b.CreateXor(place_.phase(), b.getInt32(1)));
-        });
-        transposeTile(tile, slot);
-      });
-    }
+    const llvm::SmallVector<Op *, 2> sharing = sharingLoads(load);
+    if (!sharing.empty())
+      fillTiles(sharing, slot);
+    for (Op *each : sharing)
+      if (ring_.tiles.find(each)->second.isTransposed())
+        transpose(*each, slot);
   }
   if (&load != loads.back())
     return;
@@ -148,10 +138,87 @@ void CopyWarps::lowerLoad(Op &load) {
     b.CreateStore(b.CreateXor(b.CreateLoad(b.getInt32Ty(), turn_), b.getInt32(1)), turn_);
 }
 
+void CopyWarps::transpose(Op &load, Value *slot) {
+  Value *isWhole = ring_.paths.lookup(&load).isWhole;
+  // Each of these warps has copied a part of each box.
+  when(b.CreateNot(isWhole), "copied", [&] { gpu_.device.barrier(b, kBarrier, kThreads); });
+  when(isTurn(), "transpose", [&] {
+    when(isWhole, "loaded", [&] {
+      waitOrLeave(place_.barrier(ring_.loaded, slot), b.CreateXor(place_.phase(), b.getInt32(1)));
+    });
+    transposeTile(ring_.tiles.find(&load)->second, slot);
+  });
+}
+
 void CopyWarps::publish(Value *slot) {
   bulk_.sharedProxyFence(b);
   warp_.syncWarp(b);
   when(warp_.isElected(b), "publish", [&] { bulk_.arrive(b, place_.barrier(ring_.full, slot)); });
+}
+
+bool CopyWarps::shareCode(Op &first, Op &second) {
+  const StagedTile &one = ring_.tiles.find(&first)->second;
+  const StagedTile &other = ring_.tiles.find(&second)->second;
+  const auto mayFold = [&](Op &load) { return ring_.paths.lookup(&load).isFolded != nullptr; };
+  if (one.dtype != other.dtype || one.swizzle != other.swizzle || one.isTf32() != other.isTf32() ||
+      mayFold(first) != mayFold(second))
+    return false;
+  // The first is not kept waiting for what the second waits for.
+  bool isBetween = false, waits = false;
+  for (Op &op : first.parentBlock()->ops()) {
+    isBetween = &op != &second && (isBetween || &op == &first);
+    if (isBetween)
+      ir::walk(op, [&](Op &inner) { waits |= inner.is(OpKind::Wait); });
+  }
+  return !waits;
+}
+
+llvm::SmallVector<Op *, 2> CopyWarps::sharingLoads(Op &load) {
+  llvm::SmallVector<Op *, 2> boxes;
+  llvm::copy_if(ring_.loadsOf.find(load.parentOp())->second, std::back_inserter(boxes),
+                [](const Op *its) { return isBox(*its); });
+  const size_t last = size_t(llvm::find(boxes, &load) - boxes.begin());
+  if (last + 1 < boxes.size() && shareCode(load, *boxes[last + 1]))
+    return {};
+  size_t first = last;
+  while (first > 0 && shareCode(*boxes[first - 1], *boxes[first]))
+    --first;
+  return {boxes.begin() + first, boxes.begin() + last + 1};
+}
+
+void CopyWarps::fillTiles(llvm::ArrayRef<Op *> loads, Value *slot) {
+  Value *areWhole = b.getTrue();
+  for (const Op *load : loads)
+    areWhole = b.CreateAnd(areWhole, ring_.paths.lookup(load).isWhole);
+  when(b.CreateNot(areWhole), "unaligned", [&] {
+    llvm::SmallVector<Operand, 2> operands;
+    for (Op *load : loads)
+      operands.push_back(operandOf(*load, slot));
+    if (operands.size() == 1)
+      return fillTile(operands.front());
+    BodyLowering::loop(b.getInt64(operands.size()), "operands", [&](Value *turn) {
+      fillTile(oneOf(operands, b.CreateTrunc(turn, b.getInt32Ty())));
+    });
+  });
+}
+
+void CopyWarps::fillTile(const Operand &operand) {
+  when(operand.isCopied, "copy", [&] { copyTile(operand); });
+  if (operand.isFolded)
+    when(operand.isFolded, "shift", [&] { shiftTile(operand); });
+}
+
+CopyWarps::Operand CopyWarps::oneOf(llvm::MutableArrayRef<Operand> operands, Value *turn) {
+  Operand one = operands.front();
+  one.turn = turn;
+  for (size_t i = 1; i < operands.size(); ++i) {
+    one.tiles.push_back(&operands[i].tile());
+    Value *isIt = b.CreateICmpEQ(turn, b.getInt32(uint32_t(i)));
+    for (auto [number, its] : llvm::zip_equal(one.numbers(), operands[i].numbers()))
+      if (*number)
+        *number = b.CreateSelect(isIt, *its, *number);
+  }
+  return one;
 }
 
 CopyWarps::Operand CopyWarps::operandOf(Op &load, Value *slot) {
@@ -180,7 +247,12 @@ CopyWarps::Operand CopyWarps::operandOf(Op &load, Value *slot) {
   operand.data = b.CreatePtrToInt(from.data, b.getInt64Ty());
   operand.row = b.CreateMul(rows.stride, b.getInt64(dtypeBytes(tile.dtype)));
   operand.column = b.CreateMul(columns.stride, b.getInt64(dtypeBytes(tile.dtype)));
-  if (ring_.paths.lookup(&load).isFolded)
+  const Ring::Path path = ring_.paths.lookup(&load);
+  Value *isLoaded = path.isFolded ? b.CreateOr(path.isWhole, path.isFolded) : path.isWhole;
+  operand.isCopied = b.CreateNot(b.CreateOr(hasFailed(), isLoaded));
+  // Also where something has failed: the load warp waits for its units.
+  operand.isFolded = path.isFolded;
+  if (path.isFolded)
     operand.place = foldedPlace(tile);
   return operand;
 }

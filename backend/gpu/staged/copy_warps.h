@@ -41,15 +41,45 @@ private:
     Window window = {};
     /// i64: address of the first row, and bytes from a row to the next, and from a column.
     llvm::Value *data = nullptr, *row = nullptr, *column = nullptr;
+    /// i1: it comes by folded maps (null: there are none); these warps copy it.
+    llvm::Value *isFolded = nullptr, *isCopied = nullptr;
     /// Only where it may come by folded maps.
     FoldedPlace place = {};
+    /// All the numbers, null or not.
+    [[nodiscard]] llvm::SmallVector<llvm::Value **, 24> numbers() {
+      return {&to,
+              &rows,
+              &rowBytes,
+              &boxes,
+              &boxBytes,
+              &window.lowRow,
+              &window.highRow,
+              &window.lowByte,
+              &window.highByte,
+              &data,
+              &row,
+              &column,
+              &isFolded,
+              &isCopied,
+              &place.row,
+              &place.column,
+              &place.pitch};
+    }
     /// One of the tiles, for what all have alike.
     [[nodiscard]] const StagedTile &tile() const { return *tiles.front(); }
   };
   struct Share;
   /// A load in an iteration's order; the first waits for the slot, the last one publishes it.
   void lowerLoad(ir::Op &load);
+  /// The loads of boxes that one code fills tiles for: this one and those before it; none where it
+  /// is for a later load, too.
+  [[nodiscard]] llvm::SmallVector<ir::Op *, 2> sharingLoads(ir::Op &load);
+  [[nodiscard]] bool shareCode(ir::Op &first, ir::Op &second);
+  void fillTiles(llvm::ArrayRef<ir::Op *> loads, llvm::Value *slot);
+  void fillTile(const Operand &operand);
   [[nodiscard]] Operand operandOf(ir::Op &load, llvm::Value *slot);
+  /// The operand of this number (i32).
+  [[nodiscard]] Operand oneOf(llvm::MutableArrayRef<Operand> operands, llvm::Value *turn);
   /// i32: a size of the operand's tile.
   [[nodiscard]] llvm::Value *numberOf(const Operand &operand,
                                       llvm::function_ref<int64_t(const StagedTile &)> of);
@@ -62,6 +92,7 @@ private:
   /// Writes zeros to what does not exist of the rows that this warp has shifted.
   void zeroOutside(const Operand &operand);
   /// A tile that has come, in its place (transpose_tile.cpp).
+  void transpose(ir::Op &load, llvm::Value *slot);
   void transposeTile(const StagedTile &tile, llvm::Value *slot);
   /// Of a tile whose rows' elements are neighbours in memory.
   void copyRows(const Operand &operand);
