@@ -25,7 +25,7 @@ using llvm::Value;
 namespace {
 
 /// Words of a lane that are in registers at once; and where registers are few.
-constexpr int64_t kMostWords = 4, kFewWords = 2;
+constexpr int64_t kMostWords = 8, kFewWords = 2;
 
 /// Words of 16 bytes of a copy's row that go to the tile.
 int64_t wordsOfRow(const StagedTile &tile, const ir::FoldedTile &folded) {
