@@ -39,7 +39,7 @@ kernel @f {
   %end = select %isSome, %M, %c0 : index
   %other = select %isSome, %M, %N : index
   %twice = add %other, %other : index
-  for %c0, %end, %c64 {} (%i: index) {
+  for %c0, %end, %c64 (%i: index) {
     yield
   }
   return
