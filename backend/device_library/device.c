@@ -307,11 +307,12 @@ DTILE_API void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int
 }
 
 DTILE_API void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank,
-                                int32_t distance) {
+                                int32_t distance, int32_t sends) {
   if (distance == DTILE_DISTANCE_RANK)
     notifyRank64(cell, 1);
   else
-    dtile_provider_notify(launch, cell, rank < 0 ? launch->rank : rank);
+    dtile_provider_notify(launch, cell, rank < 0 ? launch->rank : rank,
+                          sends & DTILE_SENDS_UNFENCED);
 }
 
 // ---- Words that carry flags ----
@@ -376,7 +377,7 @@ DTILE_INLINE void meet(const dtile_device_launch *launch, int32_t space, int32_t
   uint64_t *cells = (uint64_t *)loadConstant64((const uint64_t *)&team->meeting);
 #pragma unroll 1
   for (int32_t rank = threadIndex(); rank < launch->num_ranks; rank += threads)
-    dtile_provider_notify(launch, cells + launch->rank, rank);
+    dtile_provider_notify(launch, cells + launch->rank, rank, 0);
   int32_t failed = 0;
 #pragma unroll 1
   for (int32_t rank = threadIndex(); rank < launch->num_ranks; rank += threads)
@@ -524,12 +525,14 @@ DTILE_API void dtile_dev_copy(void *destination, const void *source, int32_t byt
   copyRows(destination, source, bytes, (Rows)DTILE_ROWS, threads);
 }
 
-DTILE_API void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
-                             const void *source, int32_t bytes, int64_t rows, int64_t cols,
-                             int64_t destination_row, int64_t source_row, int64_t destination_col,
-                             int64_t source_col, int32_t threads, void *buffer,
-                             int32_t buffer_bytes) {
-  dtile_provider_put(launch, destination, rank, source, bytes, (Rows)DTILE_ROWS, threads);
+DTILE_API int32_t dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
+                                const void *source, int32_t bytes, int64_t rows, int64_t cols,
+                                int64_t destination_row, int64_t source_row,
+                                int64_t destination_col, int64_t source_col, int32_t threads,
+                                void *buffer, int32_t buffer_bytes, int32_t in_order,
+                                uint64_t *cell) {
+  return dtile_provider_put(launch, destination, rank, source, bytes, (Rows)DTILE_ROWS, threads,
+                            in_order, cell);
 }
 
 DTILE_API void dtile_dev_get(const dtile_device_launch *launch, void *destination,

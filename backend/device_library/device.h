@@ -98,22 +98,39 @@ int64_t *dtile_dev_trace_event(const dtile_device_launch *launch, dtile_device_r
 
 /* ---- Memory of other ranks ---- */
 
+/* What a thread has sent to ranks whose memory is not mapped, and what is missing. dtile_dev_quiet
+ * does all of it. */
+enum dtile_sends {
+  /* It may land at any time: only a quiet puts it before what follows. */
+  DTILE_SENDS_UNORDERED = 1,
+  /* It is before the next notify of the same rank by this thread if that begins with a fence. */
+  DTILE_SENDS_UNFENCED = 2,
+  /* Its source may still be read. */
+  DTILE_SENDS_UNREAD = 4,
+  /* Nothing is missing: the notify has been sent with it. */
+  DTILE_SENDS_NOTIFIED = 8
+};
 /* Where a place of this rank's symmetric heap is on another rank, as this device addresses it. */
 void *dtile_dev_peer(const dtile_device_launch *launch, void *data, int64_t rank);
 /* Together, `threads` of them: copy rows of elements of `bytes` bytes; strides count elements. The
  * destination of a put and the source of a get are places of this rank's heap that stand for the
  * same of `rank`. Sources may change, and what was written may be read by this program, after
- * dtile_dev_sync. `buffer` is shared memory of the program, aligned to 128 bytes, that nothing else
- * uses from the barrier before to the barrier after, or null: large copies go through it where the
- * machine has an engine for them. */
+ * dtile_dev_sync; those of a put, if it gives anything but 0, after dtile_dev_quiet by each thread
+ * and then dtile_dev_sync. A put gives what this thread has under way (dtile_sends). With
+ * `in_order`, thread 0 sends alone what is not too much for it, so that its next notify of that
+ * rank may follow at once. A put of all that a notify is about may be given the notify's `cell`,
+ * when the program's threads have met: then it may notify as well. `buffer` is shared memory of the
+ * program, aligned to 128 bytes, that nothing else uses from the barrier before to the barrier
+ * after, or null: large copies go through it where the machine has an engine for them. */
 void dtile_dev_copy(void *destination, const void *source, int32_t bytes, int64_t rows,
                     int64_t cols, int64_t destination_row, int64_t source_row,
                     int64_t destination_col, int64_t source_col, int32_t threads, void *buffer,
                     int32_t buffer_bytes);
-void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
-                   const void *source, int32_t bytes, int64_t rows, int64_t cols,
-                   int64_t destination_row, int64_t source_row, int64_t destination_col,
-                   int64_t source_col, int32_t threads, void *buffer, int32_t buffer_bytes);
+int32_t dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
+                      const void *source, int32_t bytes, int64_t rows, int64_t cols,
+                      int64_t destination_row, int64_t source_row, int64_t destination_col,
+                      int64_t source_col, int32_t threads, void *buffer, int32_t buffer_bytes,
+                      int32_t in_order, uint64_t *cell);
 void dtile_dev_get(const dtile_device_launch *launch, void *destination, const void *source,
                    int64_t rank, int32_t bytes, int64_t rows, int64_t cols, int64_t destination_row,
                    int64_t source_row, int64_t destination_col, int64_t source_col, int32_t threads,
@@ -138,10 +155,11 @@ void dtile_dev_quiet(const dtile_device_launch *launch);
 
 /* ---- Signals ---- */
 
-/* Adds 1 to a cell: after all that the program did before its last dtile_dev_sync. `rank` is whose
- * cell it is, -1: this rank's. */
+/* Adds 1 to a cell: after all that the program did before its last dtile_dev_sync, but for sends
+ * that are under way. `rank` is whose cell it is, -1: this rank's. `sends` is what this thread has
+ * under way: it comes after what is unfenced of that, to its rank. */
 void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank,
-                      int32_t distance);
+                      int32_t distance, int32_t sends);
 /* Blocks until cell `index` has `count` notifies of this launch. `ended` is what the kernel's
  * counter of launches held at some time of this launch, in parts. 1 when it never will: give it to
  * the dtile_dev_sync that must follow before the other threads see what the notifies published. */

@@ -3,9 +3,9 @@
 // NVSHMEM as a provider, by the device functions that its manual names. Their code is the user's
 // (libnvshmem_device.bc, linked when a kernel is compiled); nothing of it is here.
 //
-// Where NVSHMEM maps a rank's heap, puts and gets are plain accesses, as in p2p.c. Where not, a
-// program's sends have landed before its threads meet next: which thread's quiet covers another
-// thread's sends is left open by NVSHMEM, so each waits for its own.
+// Where NVSHMEM maps a rank's heap, puts and gets are plain accesses, as in p2p.c. Where not, they
+// are sent. Which thread's fence or quiet covers another thread's sends is left open by NVSHMEM: so
+// one thread sends what a notify follows, and of other sends each thread waits for its own.
 #include "backend/device_library/provider.h"
 
 enum { NVSHMEM_CMP_GE = 5, NVSHMEM_SIGNAL_ADD = 10 };
@@ -13,6 +13,8 @@ enum { NVSHMEM_CMP_GE = 5, NVSHMEM_SIGNAL_ADD = 10 };
 void *nvshmem_ptr(const void *destination, int pe);
 void nvshmem_putmem_nbi(void *destination, const void *source, uint64_t bytes, int pe);
 void nvshmem_getmem(void *destination, const void *source, uint64_t bytes, int pe);
+void nvshmem_putmem_signal_nbi(void *destination, const void *source, uint64_t bytes,
+                               uint64_t *signal, uint64_t value, int operation, int pe);
 void nvshmemx_putmem_nbi_block(void *destination, const void *source, uint64_t bytes, int pe);
 void nvshmemx_getmem_block(void *destination, const void *source, uint64_t bytes, int pe);
 void nvshmem_uint8_p(uint8_t *destination, uint8_t value, int pe);
@@ -34,6 +36,8 @@ void nvshmem_quiet(void);
 
 #define DTILE_REMOTE_PTR nvshmem_ptr
 #define DTILE_REMOTE_PUT nvshmem_putmem_nbi
+#define DTILE_REMOTE_PUT_NOTIFY(TO, FROM, BYTES, CELL, PE)                                         \
+  nvshmem_putmem_signal_nbi(TO, FROM, BYTES, CELL, 1, NVSHMEM_SIGNAL_ADD, PE)
 #define DTILE_REMOTE_GET nvshmem_getmem
 #define DTILE_REMOTE_PUT_TOGETHER nvshmemx_putmem_nbi_block
 #define DTILE_REMOTE_GET_TOGETHER nvshmemx_getmem_block
@@ -42,11 +46,13 @@ void nvshmem_quiet(void);
 #include "backend/device_library/remote.h"
 
 DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell,
-                                     int64_t rank) {
+                                     int64_t rank, int32_t fenced) {
   (void)launch;
-  // The stores that other threads made, then what this one has sent.
+  // The stores that other threads made, then what this one has sent. NVSHMEM's fence may take a
+  // whole trip to every rank.
   fenceTeam();
-  nvshmem_fence();
+  if (fenced)
+    nvshmem_fence();
   nvshmemx_signal_op(cell, 1, NVSHMEM_SIGNAL_ADD, (int)rank);
 }
 

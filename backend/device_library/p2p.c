@@ -16,10 +16,11 @@ DTILE_API void *dtile_provider_peer(const dtile_device_launch *launch, const voi
   return (void *)(loadConstant64(peers + rank) + ((uint64_t)data - own));
 }
 
-DTILE_API void dtile_provider_put(const dtile_device_launch *launch, void *destination,
-                                  int64_t rank, const void *source, int32_t bytes, Rows rows,
-                                  int32_t threads) {
+DTILE_API int32_t dtile_provider_put(const dtile_device_launch *launch, void *destination,
+                                     int64_t rank, const void *source, int32_t bytes, Rows rows,
+                                     int32_t threads, int32_t in_order, uint64_t *cell) {
   copyRows(dtile_provider_peer(launch, destination, rank), source, bytes, rows, threads);
+  return 0;
 }
 
 DTILE_API void dtile_provider_get(const dtile_device_launch *launch, void *destination,
@@ -45,7 +46,7 @@ DTILE_API uint64_t dtile_provider_swap(void *place, int64_t rank, uint64_t expec
 }
 
 DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell,
-                                     int64_t rank) {
+                                     int64_t rank, int32_t fenced) {
   notifyTeam64(dtile_provider_peer(launch, cell, rank), 1);
 }
 

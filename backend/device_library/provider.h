@@ -61,9 +61,11 @@ DTILE_INLINE void copyRows(void *destination, const void *source, int32_t bytes,
 
 /* Where a rank's memory is, or null when plain accesses do not reach it. */
 void *dtile_provider_peer(const dtile_device_launch *launch, const void *data, int64_t rank);
-/* Together: copies to or from another rank; the program's own rank too. */
-void dtile_provider_put(const dtile_device_launch *launch, void *destination, int64_t rank,
-                        const void *source, int32_t bytes, Rows rows, int32_t threads);
+/* Together: copies to or from another rank; the program's own rank too. The rest of a put is as
+ * dtile_dev_put has it. */
+int32_t dtile_provider_put(const dtile_device_launch *launch, void *destination, int64_t rank,
+                           const void *source, int32_t bytes, Rows rows, int32_t threads,
+                           int32_t in_order, uint64_t *cell);
 void dtile_provider_get(const dtile_device_launch *launch, void *destination, const void *source,
                         int64_t rank, int32_t bytes, Rows rows, int32_t threads);
 /* As dtile_dev_store_far and so on. */
@@ -72,8 +74,10 @@ void dtile_provider_add(void *place, int64_t rank, uint64_t value, int32_t bytes
 uint64_t dtile_provider_fetch_add(void *place, int64_t rank, uint64_t value, int32_t bytes);
 uint64_t dtile_provider_swap(void *place, int64_t rank, uint64_t expected, uint64_t desired,
                              int32_t bytes);
-/* Release: adds 1 to a cell of `rank`, which may be this one. */
-void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank);
+/* Release: adds 1 to a cell of `rank`, which may be this one; `fenced`: after what this thread has
+ * sent there. */
+void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank,
+                           int32_t fenced);
 /* Whether an own cell has come to `wanted`, and what it holds; no order. */
 int32_t dtile_provider_reached(const uint64_t *cell, uint64_t wanted, uint64_t *seen);
 /* Acquire: what was published by the notifies that an own cell has counted. */

@@ -38,18 +38,40 @@ DTILE_INLINE uint64_t rowBytes(int32_t bytes, Rows r) {
            (const char *)source + row * r.source_row * bytes, rowBytes(bytes, r));                 \
   } while (0)
 
-static __attribute__((noinline)) void putFar(void *destination, int pe, const void *source,
-                                             int32_t bytes, Rows r, int32_t threads) {
+/* A thread posts so many rows in less time than a trip takes. */
+enum { kMostRowsInOrder = 32 };
+
 #define SEND_ONE(TO, FROM, BYTES) DTILE_REMOTE_PUT(TO, FROM, BYTES, pe)
+/* By thread 0 alone: its fence covers what it has sent itself, whatever the provider says about
+ * those of other threads. A provider that sends a notify with the data needs no fence for it. */
+static __attribute__((noinline)) int32_t putFarInOrder(void *destination, int pe,
+                                                       const void *source, int32_t bytes, Rows r,
+                                                       uint64_t *cell) {
+  if (threadIndex() != 0)
+    return 0;
+  // What other threads have written is read by the network, and published by the cell.
+  fenceTeam();
+#ifdef DTILE_REMOTE_PUT_NOTIFY
+  if (cell && r.rows == 1) {
+    DTILE_REMOTE_PUT_NOTIFY(destination, source, rowBytes(bytes, r), cell, pe);
+    return DTILE_SENDS_UNREAD | DTILE_SENDS_NOTIFIED;
+  }
+#endif
+  DTILE_EACH_ROW(SEND_ONE);
+  return DTILE_SENDS_UNREAD | DTILE_SENDS_UNFENCED;
+}
+
+static __attribute__((noinline)) int32_t putFar(void *destination, int pe, const void *source,
+                                                int32_t bytes, Rows r, int32_t threads) {
 #define SEND_ALL(TO, FROM, BYTES) DTILE_REMOTE_PUT_TOGETHER(TO, FROM, BYTES, pe)
   if (threads == threadCount() && rowBytes(bytes, r) != 0)
     DTILE_EACH_ROW(SEND_ALL);
   else
     DTILE_EACH_PIECE(SEND_ONE);
-  DTILE_REMOTE_QUIET();
+  return DTILE_SENDS_UNORDERED;
+}
 #undef SEND_ONE
 #undef SEND_ALL
-}
 
 static __attribute__((noinline)) void getFar(void *destination, const void *source, int pe,
                                              int32_t bytes, Rows r, int32_t threads) {
@@ -63,14 +85,19 @@ static __attribute__((noinline)) void getFar(void *destination, const void *sour
 #undef SEND_ALL
 }
 
-DTILE_API void dtile_provider_put(const dtile_device_launch *launch, void *destination,
-                                  int64_t rank, const void *source, int32_t bytes, Rows rows,
-                                  int32_t threads) {
+DTILE_API int32_t dtile_provider_put(const dtile_device_launch *launch, void *destination,
+                                     int64_t rank, const void *source, int32_t bytes, Rows rows,
+                                     int32_t threads, int32_t in_order, uint64_t *cell) {
   void *mapped = dtile_provider_peer(launch, destination, rank);
-  if (mapped)
+  if (mapped) {
     copyRows(mapped, source, bytes, rows, threads);
-  else
-    putFar(destination, (int)rank, source, bytes, rows, threads);
+    return 0;
+  }
+  if (rows.rows <= 0 || rows.cols <= 0)
+    return 0;
+  if (in_order && rows.rows <= kMostRowsInOrder && rowBytes(bytes, rows) != 0)
+    return putFarInOrder(destination, (int)rank, source, bytes, rows, cell);
+  return putFar(destination, (int)rank, source, bytes, rows, threads);
 }
 
 DTILE_API void dtile_provider_get(const dtile_device_launch *launch, void *destination,

@@ -4,8 +4,9 @@
 // bitcode, linked when a kernel is compiled; nothing of it is here. rocSHMEM declares them in C++,
 // in its namespace: whoever links them gives them these names.
 //
-// Where rocSHMEM maps a rank's heap, puts and gets are plain accesses, as in p2p.c. Where not, a
-// program's sends have landed before its threads meet next.
+// Where rocSHMEM maps a rank's heap, puts and gets are plain accesses, as in p2p.c. Where not, they
+// are sent, as in nvshmem.c. Its put with signal is not used: the manual does not say that its
+// signals and the atomics of a plain notify are atomic with each other.
 #include "backend/device_library/provider.h"
 
 void *rocshmem_ptr(const void *destination, int pe);
@@ -38,11 +39,12 @@ void rocshmem_quiet(void);
 #include "backend/device_library/remote.h"
 
 DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell,
-                                     int64_t rank) {
+                                     int64_t rank, int32_t fenced) {
   (void)launch;
   // The stores that other threads made, then what this one has sent.
   fenceTeam();
-  rocshmem_fence();
+  if (fenced)
+    rocshmem_fence();
   rocshmem_uint64_atomic_add(cell, 1, (int)rank);
 }
 

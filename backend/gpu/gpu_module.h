@@ -123,6 +123,9 @@ struct KernelScaffold {
   /// i32: the spaces whose transfers the copy engine makes in this launch, a bit each; null where
   /// that is none in any.
   llvm::Value *engine = nullptr;
+  /// Where each thread keeps what it has under way to ranks that are not mapped (i32, dtile_sends);
+  /// null where all are mapped.
+  llvm::Value *sends = nullptr;
   /// i32: the thread in its program, the program in the launch.
   llvm::Value *thread = nullptr, *program = nullptr;
   unsigned threads = 128;

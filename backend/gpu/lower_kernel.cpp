@@ -132,6 +132,11 @@ void KernelLowering::begin(llvm::StringRef entry) {
   scaffold_.ended = b.CreateLoad(b.getInt64Ty(), counters, "ended");
   if (ir::usesCopyEngine(kernel))
     scaffold_.engine = launchField(offsetof(dtile_device_launch, engine), b.getInt32Ty(), "engine");
+  if (!gpu_.areMapped) {
+    scaffold_.sends =
+        b.CreateAddrSpaceCast(b.CreateAlloca(b.getInt32Ty(), nullptr, "sends"), b.getPtrTy());
+    b.CreateStore(b.getInt32(0), scaffold_.sends);
+  }
   b.SetInsertPoint(start);
   gpu_.debug.moveTo(b, kernel);
 }
@@ -321,8 +326,11 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
     inner.SetInsertPoint(after);
   }
   // What bodies have sent and whose tokens they give to `when all` is complete after it.
-  if (space.body().terminator()->numOperands() > 0)
+  if (space.body().terminator()->numOperands() > 0) {
     inner.CreateCall(gpu_.call(DeviceCall::quiet), {kernel_.launch});
+    if (kernel_.sends)
+      inner.CreateStore(inner.getInt32(0), kernel_.sends);
+  }
   if (isAwaited(space))
     inner.CreateCall(gpu_.call(DeviceCall::space_done),
                      {kernel_.launch, epoch(inner), inner.getInt32(number)});
@@ -333,6 +341,10 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
 
 void KernelLowering::finish() {
   gpu_.debug.moveTo(b, *kernel_.kernel);
+  // What follows the launch may write what is still being sent.
+  if (kernel_.sends)
+    when(b.CreateIsNotNull(b.CreateLoad(b.getInt32Ty(), kernel_.sends)), "quiet",
+         [&] { call(DeviceCall::quiet); });
   // Counts that nothing derived are those that waits have asked for.
   const bool isAsked = llvm::any_of(kernel_.kernel->body().ops(), [](Op &op) {
     return op.is(OpKind::SignalParam) && op.body().empty();

@@ -117,6 +117,72 @@ Value *cellsOf(const Op &op) {
   return op.is(OpKind::PutSignal) ? op.operand(2) : nullptr;
 }
 
+namespace {
+
+/// Whether a put of this rank's memory goes to the rank that is selected.
+bool goesThere(const Op &put, const Op &selection) {
+  const Type source = put.operand(0)->type();
+  const Op *there = rankSelectionOf(put.operand(1));
+  return source.isView() && !source.isRemote() && there &&
+         there->operand(1) == selection.operand(1);
+}
+
+/// Adds the puts behind a token of the notify's block; false where there is anything else.
+bool addPuts(Value *token, const Op &notify, const Op &selection,
+             llvm::SmallVectorImpl<Op *> &puts) {
+  if (token->type().isAcquire())
+    return true;
+  Op *op = token->definingOp();
+  if (!op || op->parentBlock() != notify.parentBlock())
+    return false;
+  if (op->is(OpKind::TokenDone))
+    return true;
+  if (!token->hasOneUse())
+    return false;
+  if (op->is(OpKind::TokenJoin))
+    return llvm::all_of(op->operands(),
+                        [&](Value *part) { return addPuts(part, notify, selection, puts); });
+  const bool isTold = op->is(OpKind::Put) && goesThere(*op, selection);
+  if (isTold)
+    puts.push_back(op);
+  return isTold;
+}
+
+} // namespace
+
+llvm::SmallVector<Op *, 2> putsToldBy(const Op &notify) {
+  llvm::SmallVector<Op *, 2> puts;
+  Value *cells =
+      notify.is(OpKind::Notify) || notify.is(OpKind::PutSignal) ? cellsOf(notify) : nullptr;
+  const Op *selection = cells && cells->type().rank() == 0 ? rankSelectionOf(cells) : nullptr;
+  if (!selection)
+    return puts;
+  if (notify.is(OpKind::PutSignal)) {
+    if (goesThere(notify, *selection))
+      puts.push_back(const_cast<Op *>(&notify));
+    return puts;
+  }
+  if (!llvm::all_of(notify.operands().drop_front(),
+                    [&](Value *token) { return addPuts(token, notify, *selection, puts); }))
+    puts.clear();
+  return puts;
+}
+
+Op *notifyToldOf(const Op &put) {
+  if (put.is(OpKind::PutSignal))
+    return putsToldBy(put).empty() ? nullptr : const_cast<Op *>(&put);
+  const Op *op = &put;
+  while (op->numResults() == 1 && op->result()->hasOneUse()) {
+    Op *user = op->result()->uses().begin()->user;
+    if (user->is(OpKind::Notify))
+      return llvm::is_contained(putsToldBy(*user), &put) ? user : nullptr;
+    if (!user->is(OpKind::TokenJoin))
+      return nullptr;
+    op = user;
+  }
+  return nullptr;
+}
+
 bool canBeLeftOut(const Op &op) {
   return op.numRegions() == 0 && op.hasEffect(Write | RemoteWrite | Signal) &&
          llvm::all_of(op.results(), [](const Value *x) { return x->type().isToken(); });

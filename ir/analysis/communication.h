@@ -34,6 +34,14 @@ namespace dtile::ir {
 /// The cells of a notify, put_signal or wait; null for other ops.
 [[nodiscard]] Value *cellsOf(const Op &op);
 
+/// The puts of this rank's memory that a notify of one cell is after, where all that it is after
+/// are such puts to the rank that it notifies; empty where it is after anything else. Once the cell
+/// shows the notify, they have landed: their tokens say no more than that. A put_signal may be
+/// both.
+[[nodiscard]] llvm::SmallVector<Op *, 2> putsToldBy(const Op &notify);
+/// The notify that tells of a put as above, or null.
+[[nodiscard]] Op *notifyToldOf(const Op &put);
+
 /// Whether a body can leave out what an op does: it writes or tells, and gives nothing but tokens.
 [[nodiscard]] bool canBeLeftOut(const Op &op);
 /// Whether the bodies of a space can go on to their ends, without harm, where a wait or a check has

@@ -47,7 +47,21 @@ void BodyLowering::lower(Op &space) {
 
 // Ops.
 
+namespace {
+
+/// Whether what an op does comes after something sent.
+bool usesCompletion(const Op &op) {
+  return !op.is(OpKind::TokenJoin) && llvm::any_of(op.operands(), [](const ir::Value *operand) {
+    const Op *producer = operand->definingOp();
+    return operand->type().isToken() && !(producer && producer->is(OpKind::TokenDone));
+  });
+}
+
+} // namespace
+
 void BodyLowering::lowerTargetOp(Op &op) {
+  if (usesCompletion(op))
+    finishSends();
   for (ir::Value *value : op.results())
     if (value->type().isTile() && value->type().layout() &&
         info(value->type()).size() > kMostTileRegisters)

@@ -109,7 +109,7 @@ public:
   [[nodiscard]] View locatedToSend(ir::Value *view);
   /// Stores a word of elements at an address of such a view.
   void storeWord(const View &to, llvm::Value *word, llvm::Value *address, unsigned align);
-  /// What was stored in such a view has landed.
+  /// What was stored in such a view has landed, or will have when the token of the op is used.
   void finishStores(const View &to);
   /// By `there` where the condition (i1, or null for never) holds, else by `here`: what both give,
   /// or null.
@@ -437,6 +437,31 @@ private:
   // lower_communication.cpp: put, get, reduce_add, notify, wait, tokens, fences, barrier, assert.
   void lowerCommunication(ir::Op &op);
   void lowerPut(ir::Op &op);
+  // lower_sends.cpp
+  /// Whether what an op sends need not have landed before its token is used.
+  [[nodiscard]] bool sendsLater(const ir::Op &op) const;
+  /// This thread has such things (i32, dtile_sends) under way.
+  void addSends(llvm::Value *sends);
+  /// What this thread has sent has landed: all, or of these and in no order.
+  void quiet();
+  void finishSends(llvm::Value *sends);
+  /// The same of what is under way.
+  void finishSends();
+  /// What a put has given: what this thread has under way, and whether the notify went with it.
+  void afterPut(llvm::Value *sends);
+  /// The notify that a put can wait for, to be sent with it, and the reverse; or null.
+  [[nodiscard]] const ir::Op *notifySentWith(const ir::Op &put) const;
+  [[nodiscard]] ir::Op *putSentWith(const ir::Op &notify) const;
+  void putAndNotify(ir::Op &put, ir::Op &notify);
+  /// i32: what of this thread's a notify comes after by a fence. It is fenced then.
+  [[nodiscard]] llvm::Value *unfencedSends(const ir::Op &notify);
+  /// While an op is lowered whose sends land later.
+  bool isSentLater_ = false;
+  /// While a put is lowered that a notify tells of: one thread sends it where it is not too much.
+  bool isInOrder_ = false;
+  /// While a put and its notify are lowered: the cell, and whether (i1, in memory) the notify has
+  /// been sent.
+  llvm::Value *toldCell_ = nullptr, *told_ = nullptr;
   /// i1: the copy engine does what an op does at that rank; null: in no launch.
   [[nodiscard]] llvm::Value *isLeftToEngine(ir::Op &op, llvm::Value *rank);
   void lowerGet(ir::Op &op);

@@ -17,6 +17,10 @@ define void @nvshmem_putmem_nbi(ptr %to, ptr %from, i64 %bytes, i32 %pe) noinlin
   call void asm sideeffect "// putmem_nbi", ""()
   ret void
 }
+define void @nvshmem_putmem_signal_nbi(ptr %to, ptr %from, i64 %bytes, ptr %signal, i64 %value, i32 %operation, i32 %pe) noinline {
+  call void asm sideeffect "// putmem_signal_nbi", ""()
+  ret void
+}
 define void @nvshmem_getmem(ptr %to, ptr %from, i64 %bytes, i32 %pe) noinline {
   call void asm sideeffect "// getmem", ""()
   ret void

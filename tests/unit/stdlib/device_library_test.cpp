@@ -296,10 +296,10 @@ TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
             std::vector<uint64_t> mine(kWords, me * 1000 + uint64_t(launch));
             for (int64_t peer = 0; peer < kRanks; ++peer) {
               dtile_dev_put(&l, rank.data() + me * kWords, peer, mine.data(), 8, 1, kWords, kWords,
-                            kWords, 1, 1, kThreads, nullptr, 0);
+                            kWords, 1, 1, kThreads, nullptr, 0, 0, nullptr);
               dtile_dev_sync(0, 0, kThreads);
               if (current.index == 0)
-                dtile_dev_notify(&l, rank.cells.cells + me, peer, DTILE_DISTANCE_TEAM);
+                dtile_dev_notify(&l, rank.cells.cells + me, peer, DTILE_DISTANCE_TEAM, 0);
             }
           } else {
             // Each thread waits for one rank's.
@@ -354,7 +354,7 @@ TEST(DeviceLaunch, WaitsDoNotSeeThatBasesHaveMoved) {
           for (int round = 0; round < 50; ++round)
             std::this_thread::yield();
           wrong += seen != before;
-          dtile_dev_notify(&l, rank.cells.cells + cell, -1, DTILE_DISTANCE_RANK);
+          dtile_dev_notify(&l, rank.cells.cells + cell, -1, DTILE_DISTANCE_RANK, 0);
         }
       } else {
         dtile_dev_space_await(&l, launch, 0, 0);

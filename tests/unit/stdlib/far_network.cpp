@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 
 extern "C" int32_t dtile_test_thread(void);
 extern "C" int32_t dtile_test_threads(void);
@@ -20,6 +21,8 @@ struct Message {
   const void *thread;
   int pe;
   int64_t fences;
+  /// It reads memory when it lands.
+  bool reads = false;
   std::function<void()> land;
 };
 
@@ -31,6 +34,9 @@ struct Network {
   std::vector<Message> messages;
   std::map<const void *, int64_t> fences;
   int64_t sent = 0;
+  /// Threads that have sent something since they last waited, and how often any has waited.
+  std::set<const void *> senders;
+  int64_t waits = 0;
 
   [[nodiscard]] int rankOf(const void *place) const {
     for (size_t rank = 0; rank < heaps.size(); ++rank)
@@ -69,11 +75,18 @@ struct Network {
     land();
     return true;
   }
-  void send(const void *place, int pe, std::function<void()> land) {
+  /// This thread waits for what it has sent, a trip and back.
+  void wait() { waits += int64_t(senders.erase(farThread())); }
+  /// The message that this thread sends next to a rank.
+  Message next(int pe) { return {farThread(), pe, fences[farThread()], false, {}}; }
+  void send(const void *place, int pe, std::function<void()> land, bool reads = false) {
     if (isMapped(place, pe))
       return land();
     ++sent;
-    messages.push_back({farThread(), pe, fences[farThread()], std::move(land)});
+    senders.insert(farThread());
+    messages.push_back(next(pe));
+    messages.back().reads = reads;
+    messages.back().land = std::move(land);
   }
 };
 std::unique_ptr<Network> network;
@@ -82,9 +95,12 @@ template <typename T> void sendStore(T *place, T value, int pe) {
   char *there = network->at(place, pe);
   network->send(place, pe, [=] { std::memcpy(there, &value, sizeof value); });
 }
-template <typename T> void sendAdd(T *place, T value, int pe) {
+template <typename T> std::function<void()> addition(T *place, T value, int pe) {
   auto *there = reinterpret_cast<T *>(network->at(place, pe));
-  network->send(place, pe, [=] { __atomic_fetch_add(there, value, __ATOMIC_RELEASE); });
+  return [=] { __atomic_fetch_add(there, value, __ATOMIC_RELEASE); };
+}
+template <typename T> void sendAdd(T *place, T value, int pe) {
+  network->send(place, pe, addition(place, value, pe));
 }
 template <typename T> T fetchAdd(T *place, T value, int pe) {
   stepFarNetwork();
@@ -109,6 +125,12 @@ void openFarNetwork(const std::vector<void *> &heaps, size_t bytes, int ranksAHo
 }
 
 int64_t farMessages() { return network->sent; }
+int64_t farWaits() { return network->waits; }
+
+bool areFarSourcesInUse() {
+  return std::any_of(network->messages.begin(), network->messages.end(),
+                     [](const Message &message) { return message.reads; });
+}
 
 void stepFarNetwork() {
   // Seldom, so that waiters look in vain first.
@@ -125,7 +147,19 @@ void *nvshmem_ptr(const void *place, int pe) {
 // The source is read when the message lands.
 void nvshmem_putmem_nbi(void *to, const void *from, uint64_t bytes, int pe) {
   char *there = network->at(to, pe);
-  network->send(to, pe, [=] { std::memmove(there, from, bytes); });
+  network->send(to, pe, [=] { std::memmove(there, from, bytes); }, true);
+}
+// The signal is on its way when the data has landed.
+void nvshmem_putmem_signal_nbi(void *to, const void *from, uint64_t bytes, uint64_t *signal,
+                               uint64_t value, int, int pe) {
+  char *there = network->at(to, pe);
+  const Message sender = network->next(pe);
+  const auto land = [=] {
+    std::memmove(there, from, bytes);
+    network->messages.push_back(sender);
+    network->messages.back().land = addition(signal, value, pe);
+  };
+  network->send(to, pe, land, true);
 }
 void nvshmem_getmem(void *to, const void *from, uint64_t bytes, int pe) {
   stepFarNetwork();
@@ -148,10 +182,12 @@ uint64_t nvshmem_signal_wait_until(uint64_t *signal, int, uint64_t) {
   return __atomic_load_n(signal, __ATOMIC_ACQUIRE);
 }
 void nvshmem_fence(void) {
+  network->wait();
   ++network->fences[farThread()];
   stepFarNetwork();
 }
 void nvshmem_quiet(void) {
+  network->wait();
   while (network->landOne(farThread()))
     ;
 }

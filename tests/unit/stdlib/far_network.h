@@ -15,6 +15,11 @@ namespace dtile::test {
 void openFarNetwork(const std::vector<void *> &heaps, size_t bytes, int ranksAHost, unsigned seed);
 /// Messages that have been sent since it was opened.
 [[nodiscard]] int64_t farMessages();
+/// How often a thread has waited for what it had sent since its last wait: at a quiet, and at a
+/// fence, where NVSHMEM may wait as well.
+[[nodiscard]] int64_t farWaits();
+/// Whether memory is still to be read by what is on its way.
+[[nodiscard]] bool areFarSourcesInUse();
 /// Some of what is on its way lands. Called where threads wait.
 void stepFarNetwork();
 /// What tells threads of the emulated machine apart.

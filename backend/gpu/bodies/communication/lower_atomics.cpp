@@ -34,7 +34,7 @@ void BodyLowering::lowerMemoryFence(const Op &op) {
     sync();
   if (releases && !own) {
     // A fence for all ranks, and what went to memory that is not mapped has landed there.
-    call(DeviceCall::quiet, {kernel_.launch});
+    quiet();
   } else {
     const llvm::SyncScope::ID scope =
         own ? gpu_.context().getOrInsertSyncScopeID(gpu_.device.rankScope())

@@ -13,6 +13,7 @@
 #include "ir/analysis/shared_memory_plan.h"
 
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 #include <functional>
 
@@ -271,12 +272,20 @@ void BodyLowering::copy(View source, View destination) {
                                 b.getInt32(bufferBytes)};
         auto transfer = [&](DeviceCall callee, llvm::SmallVector<llvm::Value *, 16> arguments) {
           llvm::append_range(arguments, shape);
-          call(callee, arguments);
+          return call(callee, arguments);
+        };
+        const auto put = [&](llvm::SmallVector<llvm::Value *, 16> arguments) {
+          llvm::Value *none = llvm::ConstantPointerNull::get(b.getPtrTy());
+          const bool isAll = toldCell_ && dims.size() == 2;
+          llvm::append_range(arguments, shape);
+          arguments.push_back(b.getInt32(isInOrder_));
+          arguments.push_back(isAll ? toldCell_ : none);
+          afterPut(call(DeviceCall::put, arguments));
         };
         if (source.rank)
           transfer(DeviceCall::get, {kernel_.launch, to, from, source.rank});
         else if (destination.rank)
-          transfer(DeviceCall::put, {kernel_.launch, to, destination.rank, from});
+          put({kernel_.launch, to, destination.rank, from});
         else
           transfer(DeviceCall::copy, {to, from});
       };
@@ -302,6 +311,8 @@ void BodyLowering::lowerPut(Op &op) {
   if (op.get(ir::attr::ll))
     return putLl(op);
   awaitTokens(op, op.is(OpKind::PutSignal) ? 3 : 2);
+  const llvm::SaveAndRestore later(isSentLater_, sendsLater(op));
+  const llvm::SaveAndRestore ordered(isInOrder_, isSentLater_ && ir::notifyToldOf(op));
   Value *source = op.operand(0);
   Value *target = op.operand(1);
   // What is sent to another rank is in no order until it is told of.
@@ -347,6 +358,7 @@ void BodyLowering::lowerGet(Op &op) {
 
 void BodyLowering::lowerReduceAdd(Op &op) {
   awaitTokens(op, 2);
+  const llvm::SaveAndRestore later(isSentLater_, sendsLater(op));
   Value *source = op.operand(0);
   Value *target = op.operand(1);
   if (!target->type().isRemote())
@@ -427,12 +439,15 @@ void BodyLowering::notify(Op &op) {
   const SignalCells target = cells(signal);
   const auto notify = [&](llvm::Value *cell) {
     call(DeviceCall::notify, {kernel_.launch, cell, target.rank ? target.rank : b.getInt64(-1),
-                              b.getInt32(isFar ? kTeam : kRank)});
+                              b.getInt32(isFar ? kTeam : kRank), unfencedSends(op)});
   };
   llvm::Value *isLeft = isLeftToEngine(op, target.rank);
   const auto tell = [&](llvm::Value *cell) {
-    if (isLeft)
-      return when(b.CreateNot(isLeft), "tell", [&] { notify(cell); });
+    llvm::Value *isDone = told_ ? b.CreateLoad(b.getInt1Ty(), told_) : isLeft;
+    if (told_ && isLeft)
+      isDone = b.CreateOr(isDone, isLeft);
+    if (isDone)
+      return when(b.CreateNot(isDone), "tell", [&] { notify(cell); });
     notify(cell);
   };
   const auto trace = [&](llvm::Value *began) {
@@ -569,15 +584,22 @@ void BodyLowering::lowerCommunication(Op &op) {
   case OpKind::TokenJoin:
     return;
   case OpKind::Put:
+    if (notifySentWith(op))
+      return;
     return tracedTransfer(op, [&] { lowerPut(op); });
   case OpKind::PutSignal:
+    if (sendsLater(op) && putSentWith(op))
+      return putAndNotify(op, op);
     tracedTransfer(op, [&] { lowerPut(op); });
+    finishSends();
     return notify(op);
   case OpKind::Get:
     return tracedTransfer(op, [&] { lowerGet(op); });
   case OpKind::ReduceAdd:
     return tracedTransfer(op, [&] { lowerReduceAdd(op); });
   case OpKind::Notify:
+    if (Op *put = putSentWith(op))
+      return putAndNotify(*put, op);
     return notify(op);
   case OpKind::Wait:
     return lowerWait(op);
@@ -586,9 +608,10 @@ void BodyLowering::lowerCommunication(Op &op) {
   case OpKind::Await:
     return awaitTokens(op, 0);
   case OpKind::Quiet:
-    call(DeviceCall::quiet, {kernel_.launch});
+    quiet();
     return sync();
   case OpKind::Fence:
+    finishSends();
     call(DeviceCall::fence, {kernel_.launch});
     return sync();
   case OpKind::MemoryFence:
@@ -598,6 +621,8 @@ void BodyLowering::lowerCommunication(Op &op) {
       sync();
       call(DeviceCall::barrier, {kernel_.launch, b.getInt32(gpu_.site(op, "")),
                                  b.getInt32(barrier_), b.getInt32(threads_)});
+      if (kernel_.sends)
+        b.CreateStore(b.getInt32(0), kernel_.sends);
     });
   case OpKind::Assert:
     return lowerAssert(op);

@@ -86,11 +86,6 @@ void BodyLowering::storeWord(const View &to, llvm::Value *word, llvm::Value *add
       });
 }
 
-void BodyLowering::finishStores(const View &to) {
-  if (to.far)
-    when(to.far, "quiet", [&] { call(DeviceCall::quiet, {kernel_.launch}); });
-}
-
 bool BodyLowering::isSentAtomically(DType type) { return isInteger(type) && dtypeBits(type) >= 32; }
 
 llvm::Value *BodyLowering::fetchAddFar(const View &cell, DType type, llvm::Value *value) {

@@ -4,6 +4,8 @@
 // was found by way of shared memory.
 #include "backend/gpu/bodies/lower_body.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -177,6 +179,7 @@ Registers BodyLowering::fromOriginals(Op &op, llvm::Value *original, const TileI
 
 void BodyLowering::lowerReduceAddScatter(Op &op) {
   awaitTokens(op, op.numOperands() - ir::numTrailingTokens(op));
+  const llvm::SaveAndRestore later(isSentLater_, sendsLater(op));
   ir::Value *tile = op.operand(0);
   if (!tile->type().layout())
     return giveUp(op, "has a tile without a layout (pass infer-layouts)");

@@ -37,6 +37,10 @@ public:
     test::openFarNetwork(heaps, bytes, isFar_ ? ranks / 2 : ranks, seed);
   }
   static void step() { test::stepFarNetwork(); }
+  /// After a launch, when its inputs may be written.
+  static std::string leftBehind() {
+    return test::areFarSourcesInUse() ? "a launch ends before what it sent has been read" : "";
+  }
   [[nodiscard]] std::string problem() const {
     return isFar_ && test::farMessages() == 0 ? "nothing was sent between hosts" : "";
   }
@@ -53,6 +57,7 @@ struct Hosts {
   Hosts(const ir::Op &, bool) {}
   static void open(const std::vector<void *> &, size_t, unsigned) {}
   static void step() {}
+  static std::string leftBehind() { return ""; }
   [[nodiscard]] static std::string problem() { return ""; }
 };
 

@@ -687,6 +687,8 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
       if (problem.empty() && rank.report.state != 0)
         problem = "rank " + std::to_string(rank.number) + " fails at site " +
                   std::to_string(rank.report.site);
+    if (problem.empty())
+      problem = Hosts::leftBehind();
     if (!problem.empty())
       return problem;
   }
