@@ -125,7 +125,7 @@ void LoadWarp::lowerOp(Op &op) {
 
 /// Of a launch in which something has failed, zero: loops end soon.
 void LoadWarp::passNumber(Op &load) {
-  WarpRole::lowerOp(load);
+  readNumber(load);
   Value *number = b.CreateSExt(scalar(load.result()), b.getInt64Ty());
   number = warp_.uniform(b, b.CreateSelect(hasFailed(), b.getInt64(0), number));
   Value *slot = number_.slot();

@@ -101,6 +101,8 @@ protected:
   void needValue(ir::Value *value);
   /// What another role reads: this one needs nothing to know it.
   void needPassed(ir::Op &load);
+  /// Reads such a number from memory.
+  void readNumber(ir::Op &load) { WarpRole::lowerOp(load); }
   [[nodiscard]] bool isNeeded(const ir::Op &op) const { return needed_.contains(&op); }
   /// Spins until other roles have completed a phase. If the launch has failed they may have exited:
   /// then this thread exits, too, after a time that suffices for roles that still run. (Consumers
