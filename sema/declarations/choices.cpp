@@ -86,7 +86,10 @@ private:
       const auto from = base ? home.names.find(base->name) : home.names.end();
       if (from == home.names.end() || from->second.kind != Symbol::Kind::Module)
         return false;
+      // None where it was not found.
       module = from->second.module;
+      if (!module)
+        return false;
       name = member->member.name;
     } else if (const auto *plain = llvm::dyn_cast<ast::NameExpr>(callee)) {
       name = plain->name;
