@@ -65,6 +65,20 @@ std::string numbers(int count) {
   return text;
 }
 
+/// Puts of the two halves of so many rows; their tokens are joined as %both.
+std::string halves(int count) {
+  const std::string tile = " {dims = \"rr\", lens = [" + std::to_string(count) + ", 20]} : ";
+  std::string send;
+  for (const char *from : {"c0", "half"}) {
+    const std::string name = from;
+    send += "    %a" + name + " = view.tile %x, %c0, %m, %" + name + ", %n" + tile +
+            "view<f32, 2>\n    %b" + name + " = view.tile %there, %c0, %m, %" + name + ", %n" +
+            tile + "view<f32, 2, remote>\n    %t" + name + " = put %a" + name + ", %b" + name +
+            " : token\n";
+  }
+  return send + "    %both = token.join %tc0, %thalf : token\n";
+}
+
 /// Runs it and says how often threads waited.
 int64_t waits(int count, const std::string &send) {
   runBoth(rows(count, send), kRanks,
@@ -93,34 +107,13 @@ TEST(FarSends, SeveralPutsThenSeveralNotifiesFenceOnce) {
 
 // Two halves of each row, of which neither brings the notify.
 TEST(FarSends, NotifiesOfSeveralPutsFence) {
-  const char *const tile = " {dims = \"rr\", lens = [8, 20]} : ";
-  std::string send;
-  for (const char *from : {"c0", "half"}) {
-    const std::string name = from;
-    send += "    %a" + name + " = view.tile %x, %c0, %m, %" + name + ", %n" + tile +
-            "view<f32, 2>\n    %b" + name + " = view.tile %there, %c0, %m, %" + name + ", %n" +
-            tile + "view<f32, 2, remote>\n    %t" + name + " = put %a" + name + ", %b" + name +
-            " : token\n";
-  }
-  send += "    %both = token.join %tc0, %thalf : token\n" + numbers(8);
-  send += notify("r0", "both");
-  EXPECT_EQ(waits(1, send), 2 * kSenders);
+  EXPECT_EQ(waits(1, halves(8) + numbers(8) + notify("r0", "both")), 2 * kSenders);
 }
 
 // One thread does not post so many: each waits for its own, if it has sent any.
 TEST(FarSends, ManyRowsAreSentByAllThreads) {
-  const char *const tile = " {dims = \"rr\", lens = [64, 20]} : ";
-  std::string send;
-  for (const char *from : {"c0", "half"}) {
-    const std::string name = from;
-    send += "    %a" + name + " = view.tile %x, %c0, %m, %" + name + ", %n" + tile +
-            "view<f32, 2>\n    %b" + name + " = view.tile %there, %c0, %m, %" + name + ", %n" +
-            tile + "view<f32, 2, remote>\n    %t" + name + " = put %a" + name + ", %b" + name +
-            " : token\n";
-  }
-  send += "    %both = token.join %tc0, %thalf : token\n    await %both\n"
-          "    for %c0, %m, %c1 (%i: index) {\n" +
-          cell("i") + "    notify %si\n      yield\n    }\n";
+  const std::string send = halves(64) + "    await %both\n    for %c0, %m, %c1 (%i: index) {\n" +
+                           cell("i") + "    notify %si\n      yield\n    }\n";
   EXPECT_GE(waits(40, send), kSenders);
 }
 
