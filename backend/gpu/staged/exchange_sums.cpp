@@ -10,7 +10,8 @@
 //   all:      arrive at ready of all programs · write the sums · wait ready ·
 //             copy to each program those of its groups · wait received ·
 //             add up the own groups · copy them to the first program
-//   first:    wait added · read the sums · arrive at reusable of all programs
+//   first:    wait added · read the sums · arrive at reusable of all programs ·
+//             wait until the tile before has left shared memory
 //
 // They stand in the ring, which nothing needs any more, the sums first, then what other programs
 // send: a program is ready for that when its own products are done. Before the helper warps fill it
