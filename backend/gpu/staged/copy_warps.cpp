@@ -12,8 +12,9 @@
 //
 // Elements that lie apart in a row (a transposed view, say) are copied one by one.
 //
-// All this is much code, so operands of an iteration whose types and swizzles are alike share it:
-// it is a loop over these operands, for which the sizes of their tiles are numbers.
+// Both are much code, so operands of an iteration whose types and swizzles are alike share it: it
+// is a loop over these operands, for which the sizes of their tiles are numbers. Tiles that are
+// shifted (shift_rows.cpp) come most often: each has code of its own, which is faster.
 #include "backend/gpu/staged/copy_warps.h"
 #include "backend/gpu/staged/word_shift.h"
 
@@ -194,29 +195,25 @@ void CopyWarps::fillTiles(llvm::ArrayRef<Op *> loads, Value *slot) {
     llvm::SmallVector<Operand, 2> operands;
     for (Op *load : loads)
       operands.push_back(operandOf(*load, slot));
+    for (const Operand &operand : operands)
+      if (operand.isFolded)
+        when(operand.isFolded, "shift", [&] { shiftTile(operand); });
     if (operands.size() == 1)
-      return fillTile(operands.front());
+      return when(operands.front().isCopied, "copy", [&] { copyTile(operands.front()); });
     BodyLowering::loop(b.getInt64(operands.size()), "operands", [&](Value *turn) {
-      fillTile(oneOf(operands, b.CreateTrunc(turn, b.getInt32Ty())));
+      const Operand operand = oneOf(operands, b.CreateTrunc(turn, b.getInt32Ty()));
+      when(operand.isCopied, "copy", [&] { copyTile(operand); });
     });
   });
 }
 
-void CopyWarps::fillTile(const Operand &operand) {
-  when(operand.isCopied, "copy", [&] { copyTile(operand); });
-  if (operand.isFolded)
-    when(operand.isFolded, "shift", [&] { shiftTile(operand); });
-}
-
 CopyWarps::Operand CopyWarps::oneOf(llvm::MutableArrayRef<Operand> operands, Value *turn) {
   Operand one = operands.front();
-  one.turn = turn;
   for (size_t i = 1; i < operands.size(); ++i) {
     one.tiles.push_back(&operands[i].tile());
     Value *isIt = b.CreateICmpEQ(turn, b.getInt32(uint32_t(i)));
     for (auto [number, its] : llvm::zip_equal(one.numbers(), operands[i].numbers()))
-      if (*number)
-        *number = b.CreateSelect(isIt, *its, *number);
+      *number = b.CreateSelect(isIt, *its, *number);
   }
   return one;
 }
@@ -225,14 +222,12 @@ CopyWarps::Operand CopyWarps::operandOf(Op &load, Value *slot) {
   const StagedTile &tile = ring_.tiles.find(&load)->second;
   Operand operand;
   operand.tiles.push_back(&tile);
-  const auto number = [&](llvm::function_ref<int64_t(const StagedTile &)> of) {
-    return numberOf(operand, of);
-  };
-  operand.to = b.CreateAdd(address(slot, 0), number([](const auto &its) { return its.offset; }));
-  operand.rows = number([](const auto &its) { return its.rows; });
-  operand.rowBytes = number([](const auto &its) { return its.rowBytes; });
-  operand.boxes = number([](const auto &its) { return its.boxes(); });
-  operand.boxBytes = number([](const auto &its) { return its.boxBytes(); });
+  const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
+  operand.to = address(slot, tile.offset);
+  operand.rows = count(tile.rows);
+  operand.rowBytes = count(tile.rowBytes);
+  operand.boxes = count(tile.boxes());
+  operand.boxBytes = count(tile.boxBytes());
   const View from = located(load.operand(0));
   const auto clamped = [&](Value *position, int64_t most) {
     position = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, position, b.getInt64(uint64_t(most)));
@@ -255,15 +250,6 @@ CopyWarps::Operand CopyWarps::operandOf(Op &load, Value *slot) {
   if (path.isFolded)
     operand.place = foldedPlace(tile);
   return operand;
-}
-
-Value *CopyWarps::numberOf(const Operand &operand,
-                           llvm::function_ref<int64_t(const StagedTile &)> of) {
-  Value *number = b.getInt32(uint32_t(of(operand.tile())));
-  for (size_t i = 1; i < operand.tiles.size(); ++i)
-    number = b.CreateSelect(b.CreateICmpEQ(operand.turn, b.getInt32(uint32_t(i))),
-                            b.getInt32(uint32_t(of(*operand.tiles[i]))), number);
-  return number;
 }
 
 void CopyWarps::copyTile(const Operand &operand) {
@@ -293,7 +279,7 @@ Value *alignedDown(llvm::IRBuilder<> &b, Value *address) {
 
 void CopyWarps::copyRows(const Operand &operand) {
   // Most of the tensors that TMA cannot describe have folded maps, where there is room for these.
-  const bool isRare = operand.place.row;
+  const bool isRare = operand.isFolded;
   const Share share(operand, hasFewRegisters_ || isRare ? kFewGroups : kMostGroups);
   const auto both = uint32_t(kWarps * share.atOnce * ir::kSwizzleRows);
   Value *parts = b.CreateUDiv(b.CreateAdd(operand.rows, b.getInt32(both - 1)), b.getInt32(both));

@@ -4,6 +4,8 @@
 
 #include "backend/gpu/staged/warp_role.h"
 
+#include <array>
+
 namespace dtile::backend::gpu {
 
 /// Loads tiles of tensors that TMA cannot describe in this launch (rows that begin at no multiple
@@ -32,9 +34,8 @@ private:
   /// An operand of an iteration, as numbers: operands with the same type of elements and the same
   /// swizzle may share code.
   struct Operand {
-    /// Those of all that share the code, and which of them it is (i32; null: there is one).
+    /// Those of all that share the code.
     llvm::SmallVector<const StagedTile *, 2> tiles;
-    llvm::Value *turn = nullptr;
     /// i32: address of the tile; its rows, bytes of a row, boxes, and bytes of a box.
     llvm::Value *to = nullptr, *rows = nullptr, *rowBytes = nullptr;
     llvm::Value *boxes = nullptr, *boxBytes = nullptr;
@@ -45,8 +46,8 @@ private:
     llvm::Value *isFolded = nullptr, *isCopied = nullptr;
     /// Only where it may come by folded maps.
     FoldedPlace place = {};
-    /// All the numbers, null or not.
-    [[nodiscard]] llvm::SmallVector<llvm::Value **, 24> numbers() {
+    /// The numbers that copies of tiles take.
+    [[nodiscard]] std::array<llvm::Value **, 13> numbers() {
       return {&to,
               &rows,
               &rowBytes,
@@ -59,11 +60,7 @@ private:
               &data,
               &row,
               &column,
-              &isFolded,
-              &isCopied,
-              &place.row,
-              &place.column,
-              &place.pitch};
+              &isCopied};
     }
     /// One of the tiles, for what all have alike.
     [[nodiscard]] const StagedTile &tile() const { return *tiles.front(); }
@@ -76,21 +73,20 @@ private:
   [[nodiscard]] llvm::SmallVector<ir::Op *, 2> sharingLoads(ir::Op &load);
   [[nodiscard]] bool shareCode(ir::Op &first, ir::Op &second);
   void fillTiles(llvm::ArrayRef<ir::Op *> loads, llvm::Value *slot);
-  void fillTile(const Operand &operand);
   [[nodiscard]] Operand operandOf(ir::Op &load, llvm::Value *slot);
   /// The operand of this number (i32).
   [[nodiscard]] Operand oneOf(llvm::MutableArrayRef<Operand> operands, llvm::Value *turn);
-  /// i32: a size of the operand's tile.
-  [[nodiscard]] llvm::Value *numberOf(const Operand &operand,
-                                      llvm::function_ref<int64_t(const StagedTile &)> of);
   void copyTile(const Operand &operand);
   /// The rows of a tile that came in units, to where TMA would have put them (shift_rows.cpp).
   void shiftTile(const Operand &operand);
   struct Shift;
   /// Of some copies of a unit; a lane has `atOnce` words of each in registers at once.
-  void shiftCopies(const Operand &operand, llvm::ArrayRef<Shift> shifts, int64_t atOnce);
+  void shiftCopies(const StagedTile &tile, llvm::ArrayRef<Shift> shifts, int64_t atOnce);
   /// Writes zeros to what does not exist of the rows that this warp has shifted.
   void zeroOutside(const Operand &operand);
+  /// Of the rows from `begin` to `end` (i32).
+  void zeroRows(const Operand &operand, llvm::Value *begin, llvm::Value *end);
+  void zeroColumns(const Operand &operand);
   /// A tile that has come, in its place (transpose_tile.cpp).
   void transpose(ir::Op &load, llvm::Value *slot);
   void transposeTile(const StagedTile &tile, llvm::Value *slot);

@@ -26,6 +26,8 @@ namespace {
 
 /// Words of a lane that are in registers at once; and where registers are few.
 constexpr int64_t kMostWords = 8, kFewWords = 2;
+/// The same of words that are cut; and rounds of rows of zeros in a round of their loop.
+constexpr int64_t kMostCutWords = 4, kZeroedRounds = 4;
 
 /// Words of 16 bytes of a copy's row that go to the tile.
 int64_t wordsOfRow(const StagedTile &tile, const ir::FoldedTile &folded) {
@@ -50,20 +52,12 @@ struct CopyWarps::Shift {
 
 void CopyWarps::shiftTile(const Operand &operand) {
   const StagedTile &tile = operand.tile();
+  const ir::FoldedTile folded = tile.folded();
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
-  const auto ofUnits = [&](int64_t ir::FoldedTile::*size) {
-    return numberOf(operand, [&](const StagedTile &its) { return its.folded().*size; });
-  };
-  const int64_t fold = tile.folded().fold;
-  const int64_t ofWarp = fold / kWarps, most = hasFewRegisters_ ? kFewWords : kMostWords;
-  int64_t ofCopy = most;
-  for (const StagedTile *its : operand.tiles)
-    ofCopy = std::min(ofCopy, wordsOfLane(*its, its->folded()));
+  const int64_t ofWarp = folded.fold / kWarps, most = hasFewRegisters_ ? kFewWords : kMostWords;
+  const int64_t ofCopy = std::min(most, wordsOfLane(tile, folded));
   // A power of two, as the number of copies is.
   const int64_t copiesAtOnce = std::min(most / ofCopy, ofWarp);
-  Value *unitBoxes = ofUnits(&ir::FoldedTile::unitBoxes);
-  Value *unitRows = ofUnits(&ir::FoldedTile::unitRows);
-  Value *copyBytes = ofUnits(&ir::FoldedTile::copyBytes);
   const auto shiftUnit = [&](Value *firstBox, Value *firstRow) {
     Value *unit = unit_.slot();
     waitOrLeave(unit_.barrier(ring_.unitFull, unit), unit_.phase());
@@ -76,15 +70,15 @@ void CopyWarps::shiftTile(const Operand &operand) {
         copy = b.CreateAdd(copy, warpNumber_);
         Value *row = b.CreateAdd(firstRow, copy);
         Value *inFold = b.CreateAdd(b.CreateTrunc(operand.place.row, b.getInt32Ty()), row);
-        inFold = b.CreateAnd(inFold, count(fold - 1));
+        inFold = b.CreateAnd(inFold, count(folded.fold - 1));
         // Boxes begin at multiples of words from each other.
         Value *begin = b.CreateAdd(b.CreateMul(inFold, operand.place.pitch), operand.place.column);
         Value *bytes =
-            b.CreateMul(b.CreateAnd(begin, count(fold - 1)), count(dtypeBytes(tile.dtype)));
-        Value *from = b.CreateAdd(unitAddress(), b.CreateMul(copy, copyBytes));
+            b.CreateMul(b.CreateAnd(begin, count(folded.fold - 1)), count(dtypeBytes(tile.dtype)));
+        Value *from = b.CreateAdd(unitAddress(), b.CreateMul(copy, count(folded.copyBytes)));
         shifts.push_back({.from = from, .to = to, .row = row, .bytes = bytes});
       }
-      shiftCopies(operand, shifts, ofCopy);
+      shiftCopies(tile, shifts, ofCopy);
     });
     warp_.syncWarp(b);
     when(warp_.isElected(b), "shifted",
@@ -92,13 +86,13 @@ void CopyWarps::shiftTile(const Operand &operand) {
     unit_.next();
   };
   // Units in the order in which the load warp fills them.
-  const auto eachOf = [&](Value *all, Value *step, llvm::function_ref<void(Value *)> body) {
-    BodyLowering::loop(
-        b.CreateZExt(b.CreateUDiv(all, step), b.getInt64Ty()), "units",
-        [&](Value *number) { body(b.CreateMul(b.CreateTrunc(number, b.getInt32Ty()), step)); });
+  const auto eachOf = [&](int64_t all, int64_t step, llvm::function_ref<void(Value *)> body) {
+    BodyLowering::loop(b.getInt64(uint64_t(all / step)), "units", [&](Value *number) {
+      body(b.CreateMul(b.CreateTrunc(number, b.getInt32Ty()), count(step)));
+    });
   };
-  eachOf(operand.boxes, unitBoxes, [&](Value *firstBox) {
-    eachOf(operand.rows, unitRows, [&](Value *firstRow) { shiftUnit(firstBox, firstRow); });
+  eachOf(tile.boxes(), folded.unitBoxes, [&](Value *firstBox) {
+    eachOf(tile.rows, folded.unitRows, [&](Value *firstRow) { shiftUnit(firstBox, firstRow); });
   });
   const Window &window = operand.window;
   Value *isWhole =
@@ -109,41 +103,24 @@ void CopyWarps::shiftTile(const Operand &operand) {
   when(b.CreateNot(isWhole), "cut", [&] { zeroOutside(operand); });
 }
 
-void CopyWarps::shiftCopies(const Operand &operand, llvm::ArrayRef<Shift> shifts, int64_t atOnce) {
-  const StagedTile &tile = operand.tile();
-  const int64_t fold = tile.folded().fold, wordsOfBox = tile.swizzle / ir::kSharedWordBytes;
-  bool areAllThere = true;
-  for (const StagedTile *its : operand.tiles) {
-    const ir::FoldedTile folded = its->folded();
-    const int64_t words = wordsOfRow(*its, folded);
-    // Rows of the next rounds are multiples of 8 rows further, the period of the swizzle.
-    DTILE_CHECK(WarpOps::kWarpThreads / words * fold % ir::kSwizzleRows == 0,
-                "elements of staged tiles have 4 bytes at most");
-    areAllThere &= folded.copyRows * words % (atOnce * WarpOps::kWarpThreads) == 0;
-  }
+void CopyWarps::shiftCopies(const StagedTile &tile, llvm::ArrayRef<Shift> shifts, int64_t atOnce) {
+  const ir::FoldedTile folded = tile.folded();
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
-  const auto ofCopies =
-      [&](llvm::function_ref<int64_t(const StagedTile &, const ir::FoldedTile &)> of) {
-        return numberOf(operand, [&](const StagedTile &its) { return of(its, its.folded()); });
-      };
-  Value *rowBytes = ofCopies([](const auto &, const auto &folded) { return folded.rowBytes; });
-  Value *copyRows = ofCopies([](const auto &, const auto &folded) { return folded.copyRows; });
-  Value *words = ofCopies(wordsOfRow);
-  Value *rowsAtOnce = ofCopies([](const auto &its, const auto &folded) {
-    return WarpOps::kWarpThreads / wordsOfRow(its, folded);
-  });
-  Value *rounds = ofCopies([&](const auto &its, const auto &folded) {
-    return int64_t(llvm::divideCeil(uint64_t(wordsOfLane(its, folded)), uint64_t(atOnce)));
-  });
-  Value *laneRow = b.CreateUDiv(lane_, words);
-  Value *laneWord = b.CreateURem(lane_, words);
+  const int64_t words = wordsOfRow(tile, folded), wordsOfBox = tile.swizzle / ir::kSharedWordBytes;
+  const int64_t rowsAtOnce = WarpOps::kWarpThreads / words;
+  // Rows of the next rounds are multiples of 8 rows further, the period of the swizzle.
+  DTILE_CHECK(rowsAtOnce * folded.fold % ir::kSwizzleRows == 0,
+              "elements of staged tiles have 4 bytes at most");
+  const bool areAllThere = folded.copyRows * words % (atOnce * WarpOps::kWarpThreads) == 0;
+  Value *laneRow = b.CreateUDiv(lane_, count(words));
+  Value *laneWord = b.CreateURem(lane_, count(words));
   Value *inBox =
       b.CreateMul(b.CreateURem(laneWord, count(wordsOfBox)), count(ir::kSharedWordBytes));
-  Value *box = b.CreateMul(b.CreateUDiv(laneWord, count(wordsOfBox)), operand.boxBytes);
-  Value *inCopy = b.CreateAdd(b.CreateMul(laneRow, rowBytes),
+  Value *box = b.CreateMul(b.CreateUDiv(laneWord, count(wordsOfBox)), count(tile.boxBytes()));
+  Value *inCopy = b.CreateAdd(b.CreateMul(laneRow, count(folded.rowBytes)),
                               b.CreateMul(laneWord, count(ir::kSharedWordBytes)));
   const auto placeOf = [&](const Shift &shift) {
-    Value *row = b.CreateAdd(shift.row, b.CreateMul(laneRow, count(fold)));
+    Value *row = b.CreateAdd(shift.row, b.CreateMul(laneRow, count(folded.fold)));
     Value *to =
         tile.layout().swizzled(b, b.CreateAdd(b.CreateMul(row, count(tile.swizzle)), inBox));
     return b.CreateAdd(b.CreateAdd(shift.to, to), box);
@@ -154,13 +131,14 @@ void CopyWarps::shiftCopies(const Operand &operand, llvm::ArrayRef<Shift> shifts
   };
   const auto load = [&](const Shift &shift, Value *place, Value *rows) {
     Word word;
-    Value *there = b.CreateAdd(b.CreateAdd(shift.from, inCopy), b.CreateMul(rows, rowBytes));
+    Value *there =
+        b.CreateAdd(b.CreateAdd(shift.from, inCopy), b.CreateMul(rows, count(folded.rowBytes)));
     if (!areAllThere) {
-      word.exists = b.CreateICmpULT(b.CreateAdd(laneRow, rows), copyRows);
+      word.exists = b.CreateICmpULT(b.CreateAdd(laneRow, rows), count(folded.copyRows));
       there = b.CreateSelect(word.exists, there, shift.from);
     }
     word.parts = loadWords(b, there, b.CreateAdd(there, count(ir::kSharedWordBytes)));
-    word.to = b.CreateAdd(place, b.CreateMul(rows, count(fold * tile.swizzle)));
+    word.to = b.CreateAdd(place, b.CreateMul(rows, count(folded.fold * tile.swizzle)));
     return word;
   };
   const auto store = [&](llvm::ArrayRef<Word> words, const Shift &shift) {
@@ -183,14 +161,14 @@ void CopyWarps::shiftCopies(const Operand &operand, llvm::ArrayRef<Shift> shifts
     };
     either(2, [&](unsigned two) { either(1, [&](unsigned one) { storeFrom(two + one); }); });
   };
-  BodyLowering::loop(b.CreateZExt(rounds, b.getInt64Ty()), "words", [&](Value *number) {
-    Value *first =
-        b.CreateMul(b.CreateTrunc(number, b.getInt32Ty()), b.CreateMul(rowsAtOnce, count(atOnce)));
+  const auto rounds = llvm::divideCeil(uint64_t(wordsOfLane(tile, folded)), uint64_t(atOnce));
+  BodyLowering::loop(b.getInt64(rounds), "words", [&](Value *number) {
+    Value *first = b.CreateMul(b.CreateTrunc(number, b.getInt32Ty()), count(rowsAtOnce * atOnce));
     llvm::SmallVector<Word, kMostWords> some;
     for (const Shift &shift : shifts) {
       Value *place = placeOf(shift);
       for (int64_t i = 0; i < atOnce; ++i)
-        some.push_back(load(shift, place, b.CreateAdd(first, b.CreateMul(rowsAtOnce, count(i)))));
+        some.push_back(load(shift, place, b.CreateAdd(first, count(rowsAtOnce * i))));
     }
     for (auto [i, shift] : llvm::enumerate(shifts))
       store(llvm::ArrayRef(some).slice(i * size_t(atOnce), size_t(atOnce)), shift);
@@ -198,50 +176,94 @@ void CopyWarps::shiftCopies(const Operand &operand, llvm::ArrayRef<Shift> shifts
 }
 
 void CopyWarps::zeroOutside(const Operand &operand) {
+  zeroRows(operand, b.getInt32(0), operand.window.lowRow);
+  zeroRows(operand, operand.window.highRow, operand.rows);
+  // Lanes read what others have written.
+  warp_.syncWarp(b);
+  zeroColumns(operand);
+  warp_.syncWarp(b);
+}
+
+void CopyWarps::zeroRows(const Operand &operand, Value *begin, Value *end) {
+  const StagedTile &tile = operand.tile();
+  const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
+  const int64_t wordsOfBox = tile.swizzle / ir::kSharedWordBytes;
+  // The warp has every second row. A round's rows are a multiple of 8, the period of the swizzle.
+  const int64_t ofRound = WarpOps::kWarpThreads / wordsOfBox * kWarps;
+  DTILE_CHECK(ofRound % ir::kSwizzleRows == 0, "a box has 128 bytes of a row at most");
+  Value *first = b.CreateAnd(begin, count(-ofRound));
+  Value *rounds =
+      b.CreateUDiv(b.CreateAdd(b.CreateSub(end, first), count(ofRound * kZeroedRounds - 1)),
+                   count(ofRound * kZeroedRounds));
+  Value *row = b.CreateMul(b.CreateUDiv(lane_, count(wordsOfBox)), count(kWarps));
+  row = b.CreateAdd(b.CreateAdd(row, warpNumber_), first);
+  Value *offset = b.CreateMul(b.CreateURem(lane_, count(wordsOfBox)), count(ir::kSharedWordBytes));
+  offset = b.CreateAdd(offset, b.CreateMul(row, count(tile.swizzle)));
+  Value *to = b.CreateAdd(operand.to, tile.layout().swizzled(b, offset));
+  Value *fromBegin = b.CreateSub(row, begin), *number = b.CreateSub(end, begin);
+  auto *zeros = llvm::Constant::getNullValue(llvm::FixedVectorType::get(b.getInt32Ty(), kParts));
+  BodyLowering::loop(b.CreateZExt(rounds, b.getInt64Ty()), "rows", [&](Value *round) {
+    Value *skipped = b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), count(kZeroedRounds));
+    for (int64_t i = 0; i < kZeroedRounds; ++i) {
+      Value *before = b.CreateMul(b.CreateAdd(skipped, count(i)), count(ofRound));
+      Value *isOut = b.CreateICmpULT(b.CreateAdd(fromBegin, before), number);
+      when(isOut, "outside", [&] {
+        Value *there = b.CreateAdd(to, b.CreateMul(before, count(tile.swizzle)));
+        for (int64_t box = 0; box < tile.boxes(); ++box)
+          b.CreateAlignedStore(zeros, shared(b.CreateAdd(there, count(box * tile.boxBytes()))),
+                               llvm::Align(ir::kSharedWordBytes));
+      });
+    }
+  });
+}
+
+void CopyWarps::zeroColumns(const Operand &operand) {
   const StagedTile &tile = operand.tile();
   const Window &window = operand.window;
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
   const int64_t wordsOfBox = tile.swizzle / ir::kSharedWordBytes;
-  const int64_t rowsAtOnce = WarpOps::kWarpThreads / wordsOfBox;
+  const int64_t rowsAtOnce = WarpOps::kWarpThreads / wordsOfBox, ofWarp = tile.rows / kWarps;
+  // Rounds of rows whose words are in registers at once.
+  const bool isEven = ofWarp % rowsAtOnce == 0;
+  const auto rounds = int64_t(llvm::divideCeil(uint64_t(ofWarp), uint64_t(rowsAtOnce)));
+  const int64_t atOnce = std::min(kMostCutWords, rounds & -rounds);
   Value *laneRow = b.CreateUDiv(lane_, count(wordsOfBox));
   Value *inBox = b.CreateMul(b.CreateURem(lane_, count(wordsOfBox)), count(ir::kSharedWordBytes));
-  const auto rounds = [&](Value *rows) {
-    const int64_t both = rowsAtOnce * kWarps;
-    return b.CreateZExt(b.CreateUDiv(b.CreateAdd(rows, count(both - 1)), count(both)),
-                        b.getInt64Ty());
-  };
   BodyLowering::loop(b.CreateZExt(operand.boxes, b.getInt64Ty()), "boxes", [&](Value *number) {
     Value *box = b.CreateTrunc(number, b.getInt32Ty());
     Value *byte = b.CreateAdd(b.CreateMul(box, count(tile.swizzle)), inBox);
-    Value *to = b.CreateAdd(operand.to, b.CreateMul(box, operand.boxBytes));
-    Value *isIn = b.CreateAnd(
+    Value *start = b.CreateAdd(operand.to, b.CreateMul(box, operand.boxBytes));
+    Value *isWhole = b.CreateAnd(
         b.CreateICmpUGE(byte, window.lowByte),
         b.CreateICmpULE(b.CreateAdd(byte, count(ir::kSharedWordBytes)), window.highByte));
-    WordParts kept;
-    for (unsigned i = 0; i < kParts; ++i) {
-      Value *at = b.CreateAdd(byte, count(i * kPartBytes));
-      kept.push_back(b.CreateAnd(firstBytes(b, b.CreateSub(window.highByte, at)),
-                                 b.CreateNot(firstBytes(b, b.CreateSub(window.lowByte, at)))));
-    }
-    BodyLowering::loop(rounds(operand.rows), "rows", [&](Value *round) {
-      // The warp has every second row.
-      Value *row = b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), count(rowsAtOnce));
-      row = b.CreateAdd(b.CreateMul(b.CreateAdd(row, laneRow), count(kWarps)), warpNumber_);
-      Value *isInRows =
-          b.CreateAnd(b.CreateICmpUGE(row, window.lowRow), b.CreateICmpULT(row, window.highRow));
-      Value *isCut = b.CreateNot(b.CreateAnd(isInRows, isIn));
-      when(b.CreateAnd(isCut, b.CreateICmpULT(row, operand.rows)), "word", [&] {
-        Value *offset = b.CreateAdd(b.CreateMul(row, count(tile.swizzle)), inBox);
-        Value *place = shared(b.CreateAdd(to, tile.layout().swizzled(b, offset)));
-        auto *type = llvm::FixedVectorType::get(b.getInt32Ty(), kParts);
+    when(b.CreateNot(isWhole), "columns", [&] {
+      WordParts kept;
+      for (unsigned i = 0; i < kParts; ++i) {
+        Value *at = b.CreateAdd(byte, count(i * kPartBytes));
+        kept.push_back(b.CreateAnd(firstBytes(b, b.CreateSub(window.highByte, at)),
+                                   b.CreateNot(firstBytes(b, b.CreateSub(window.lowByte, at)))));
+      }
+      Value *ones = wordOf(b, kept);
+      BodyLowering::loop(b.getInt64(uint64_t(rounds / atOnce)), "rows", [&](Value *round) {
+        Value *first =
+            b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), count(rowsAtOnce * atOnce));
+        first = b.CreateAdd(first, laneRow);
         const llvm::Align align(ir::kSharedWordBytes);
-        Value *word = b.CreateAlignedLoad(type, place, align);
-        Value *ones = b.CreateSelect(isInRows, wordOf(b, kept), llvm::Constant::getNullValue(type));
-        b.CreateAlignedStore(b.CreateAnd(word, ones), place, align);
+        llvm::SmallVector<std::pair<Value *, Value *>, kMostCutWords> words;
+        for (int64_t i = 0; i < atOnce; ++i) {
+          Value *own = b.CreateAdd(first, count(i * rowsAtOnce));
+          Value *row = b.CreateAdd(b.CreateMul(own, count(kWarps)), warpNumber_);
+          if (!isEven) // Lanes that have no row take the warp's first one, as another lane does.
+            row = b.CreateSelect(b.CreateICmpULT(own, count(ofWarp)), row, warpNumber_);
+          Value *offset = b.CreateAdd(b.CreateMul(row, count(tile.swizzle)), inBox);
+          Value *place = shared(b.CreateAdd(start, tile.layout().swizzled(b, offset)));
+          words.emplace_back(b.CreateAlignedLoad(ones->getType(), place, align), place);
+        }
+        for (auto &[word, place] : words)
+          b.CreateAlignedStore(b.CreateAnd(word, ones), place, align);
       });
     });
   });
-  warp_.syncWarp(b);
 }
 
 } // namespace dtile::backend::gpu
