@@ -21,6 +21,10 @@ public:
   /// them this one is (%cluster_ctarank).
   [[nodiscard]] virtual llvm::Value *size(llvm::IRBuilder<> &b) const = 0;
   [[nodiscard]] virtual llvm::Value *rank(llvm::IRBuilder<> &b) const = 0;
+  /// i32: which cluster of the launch it is, and how many there are (%clusterid, %nclusterid). A
+  /// launch without clusters has as many as programs.
+  [[nodiscard]] virtual llvm::Value *number(llvm::IRBuilder<> &b) const = 0;
+  [[nodiscard]] virtual llvm::Value *count(llvm::IRBuilder<> &b) const = 0;
   /// By all threads of the cluster that have not ended: a barrier after the fence of
   /// BulkCopies::publishBarriers, so that mbarriers of all its programs are there for all. It
   /// orders nothing else (barrier.cluster.arrive.relaxed; with release it takes 0.7 µs).

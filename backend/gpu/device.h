@@ -111,7 +111,8 @@ public:
   [[nodiscard]] virtual llvm::SmallVector<llvm::Value *, 4>
   loadMatrices(llvm::IRBuilder<> &b, llvm::Value *address, unsigned count, bool transposed) const;
 
-  /// The same i32, of which LLVM knows nothing: what is computed from it is not moved to before it.
+  /// The same i32 or i64, of which LLVM knows nothing: what is computed from it is not moved to
+  /// before it.
   [[nodiscard]] virtual llvm::Value *opaque(llvm::IRBuilder<> &, llvm::Value *value) const {
     return value;
   }

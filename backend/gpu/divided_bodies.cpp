@@ -7,6 +7,8 @@
 #include "ir/analysis/shared_memory_plan.h"
 #include "ir/model/op_cost.h"
 
+#include "llvm/IR/MDBuilder.h"
+
 #include <limits>
 
 namespace dtile::backend::gpu {
@@ -51,7 +53,7 @@ DividedBodies::DividedBodies(llvm::IRBuilder<> &builder, const BodyRange &range,
   Value *lanes = b.CreateZExt(lanes_, b.getInt64Ty());
   unit_ = b.CreateLShr(narrow(range.first), lanes_);
   Value *units = b.CreateLShr(range.step, lanes);
-  Value *all = emitBlockCount(b, b.getInt64(0), b.CreateSub(range.count, range.first), range.step);
+  Value *all = emitFewBlocks(b, b.CreateSub(range.count, range.first), range.step);
   // Divisions take their time: only where they are asked for. Elsewhere no body waits for one.
   llvm::Function *function = b.GetInsertBlock()->getParent();
   const auto block = [&](const char *name) {
@@ -59,10 +61,11 @@ DividedBodies::DividedBodies(llvm::IRBuilder<> &builder, const BodyRange &range,
   };
   llvm::BasicBlock *before = b.GetInsertBlock(), *divide = block("divided"),
                    *end = block("divided.end");
-  b.CreateCondBr(range.divided, divide, end);
+  b.CreateCondBr(range.divided, divide, end,
+                 llvm::MDBuilder(b.getContext()).createUnlikelyBranchWeights());
   b.SetInsertPoint(divide);
   Value *bodies = b.CreateLShr(range.count, lanes);
-  Value *whole = b.CreateUDiv(bodies, units);
+  Value *whole = b.CreateZExt(b.CreateUDiv(narrow(bodies), narrow(units)), b.getInt64Ty());
   Value *first = b.CreateMul(whole, units);
   Value *left = narrow(b.CreateSub(bodies, first));
   Value *mostHalves = b.CreateLShr(narrow(units), 1);
@@ -104,7 +107,7 @@ DividedBodies::Item DividedBodies::item(Value *number) const {
   llvm::BasicBlock *before = b.GetInsertBlock();
   auto *divide = llvm::BasicBlock::Create(b.getContext(), "item.part", function);
   auto *end = llvm::BasicBlock::Create(b.getContext(), "item", function);
-  b.CreateCondBr(isWhole, end, divide);
+  b.CreateCondBr(isWhole, end, divide, llvm::MDBuilder(b.getContext()).createLikelyBranchWeights());
   b.SetInsertPoint(divide);
   Value *isHalf = b.CreateAnd(b.CreateICmpEQ(number, rounds_), hasHalf_);
   Value *log = b.CreateSelect(isHalf, b.getInt32(1), b.getInt32(2));

@@ -49,8 +49,9 @@ llvm::Value *KernelFunction::fact(OpKind kind) {
 }
 
 llvm::Value *KernelFunction::epoch(llvm::IRBuilder<> &at) const {
-  return kernel_.epoch ? kernel_.epoch
-                       : at.CreateLShr(kernel_.ended, DTILE_DEVICE_PART_BITS, "epoch");
+  if (kernel_.epoch)
+    return kernel_.epoch;
+  return at.CreateLShr(gpu_.device.opaque(at, kernel_.ended), DTILE_DEVICE_PART_BITS, "epoch");
 }
 
 // Values of the kernel's region.

@@ -313,12 +313,15 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
     llvm::Value *isAlone = inner.CreateICmpEQ(range.parts, inner.getInt32(1));
     inner.CreateCondBr(inner.CreateOr(isAlone, isOwn), own, after);
     inner.SetInsertPoint(own);
-    const auto clustersIn = [&](llvm::Value *programs) {
+    // Hardware knows where programs of a cluster number their clusters from the first one on.
+    const auto clustersIn = [&](llvm::Value *programs, llvm::Value *known) {
       programs = inner.CreateTrunc(programs, inner.getInt32Ty());
-      return wide(inner.CreateSDiv(programs, range.parts));
+      if (known && arePairs)
+        known = inner.CreateSelect(arePairs, programs, known);
+      return wide(known ? known : inner.CreateUDiv(programs, range.parts));
     };
-    range.first = clustersIn(range.first);
-    range.step = clustersIn(range.step);
+    range.first = clustersIn(range.first, number == 0 ? clusters.number(inner) : nullptr);
+    range.step = clustersIn(range.step, spaces_.size() == 1 ? clusters.count(inner) : nullptr);
   }
   body->lowerBodies(space, range);
   if (after) {
@@ -474,7 +477,7 @@ llvm::Value *BodyLowering::nextBody(const BodyRange &range) {
 
 void BodyLowering::setPositions(Op &space, const BodyRange &range, llvm::Value *linear) {
   llvm::SmallVector<llvm::Value *, 4> at =
-      launch::positions(*this, b, space, kernel_.rank, linear, range.paired);
+      launch::positions(*this, b, space, kernel_.rank, linear, range.paired, /*areFew=*/true);
   // After the positions are tokens, which are nothing here.
   for (auto [argument, position] : llvm::zip(space.body().arguments(), at))
     set(argument, {position});
@@ -501,7 +504,7 @@ void BodyLowering::forEachBody(Op &space, const BodyRange &range, llvm::function
   }
   // Rounds of this program; the loop counts them, so that its end is known before it begins.
   llvm::Value *span = b.CreateSub(range.count, range.first);
-  llvm::Value *rounds = emitBlockCount(b, b.getInt64(0), span, range.step);
+  llvm::Value *rounds = emitFewBlocks(b, span, range.step);
   loop(rounds, "bodies", [&](llvm::Value *round) {
     begin(b.CreateAdd(range.first, b.CreateMul(round, range.step)));
   });

@@ -240,14 +240,14 @@ llvm::SmallVector<llvm::Value *, 4> blockCounts(FunctionLowering &f, llvm::IRBui
 
 llvm::SmallVector<llvm::Value *, 4> positions(FunctionLowering &f, llvm::IRBuilder<> &b, Op &space,
                                               llvm::Value *rank, llvm::Value *linear,
-                                              llvm::Value *paired) {
+                                              llvm::Value *paired, bool areFew) {
   const ir::TileOrder order = ir::TileOrder::fromSpace(space);
   llvm::SmallVector<llvm::Value *, 4> centers(order.rotate.size(), rank);
   for (auto [d, center] : llvm::enumerate(centers))
     if (ir::Value *other = ir::rotationCenter(space, unsigned(d)); other && order.rotate[d] != 0)
       center = f.scalar(other);
   llvm::SmallVector<llvm::Value *, 4> result =
-      emitTileOrder(b, order, blockCounts(f, b, space, paired), centers, linear);
+      emitTileOrder(b, order, blockCounts(f, b, space, paired), centers, linear, areFew);
   for (auto [d, block] : llvm::enumerate(result))
     block = b.CreateAdd(f.scalar(space.operand(3 * d)),
                         b.CreateMul(block, f.scalar(space.operand(3 * d + 2))));

@@ -195,14 +195,14 @@ protected:
 
 /// Number of blocks of each dimension, then the positions of body `linear`, of a space. Where
 /// `paired` (i1, or null: never) holds, that of TileOrder::pairedDimension is made even: the last
-/// blocks may lie outside of the space.
+/// blocks may lie outside of the space. `areFew`: the space has less than 2^31 bodies.
 [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> blockCounts(FunctionLowering &function,
                                                               llvm::IRBuilder<> &builder,
                                                               ir::Op &space,
                                                               llvm::Value *paired = nullptr);
 [[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
 positions(FunctionLowering &function, llvm::IRBuilder<> &builder, ir::Op &space, llvm::Value *rank,
-          llvm::Value *linear, llvm::Value *paired = nullptr);
+          llvm::Value *linear, llvm::Value *paired = nullptr, bool areFew = false);
 /// The derived count of a cell, by its row-major number: the region of a signal parameter, which
 /// must have one.
 [[nodiscard]] llvm::Value *expectedCount(FunctionLowering &function, llvm::IRBuilder<> &builder,

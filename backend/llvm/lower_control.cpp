@@ -5,6 +5,8 @@
 
 #include "frontend/base/check.h"
 
+#include "llvm/IR/MDBuilder.h"
+
 namespace dtile::backend {
 
 using ir::Op;
@@ -40,6 +42,17 @@ void FunctionLowering::when(llvm::Value *condition, llvm::StringRef name,
   body();
   b.CreateBr(after);
   b.SetInsertPoint(after);
+}
+
+void FunctionLowering::whenRarely(llvm::Value *condition, llvm::StringRef name,
+                                  llvm::function_ref<void()> body) {
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  when(condition, name, body);
+  before->getTerminator()->setMetadata(llvm::LLVMContext::MD_prof, unlikely());
+}
+
+llvm::MDNode *FunctionLowering::unlikely() const {
+  return llvm::MDBuilder(context()).createUnlikelyBranchWeights();
 }
 
 llvm::SmallVector<llvm::PHINode *> FunctionLowering::phis(llvm::ArrayRef<ir::Value *> values) {

@@ -97,6 +97,11 @@ protected:
   void loop(llvm::Value *count, llvm::StringRef name, llvm::function_ref<void(llvm::Value *)> body);
   /// Emits `body` in a block that runs when `condition` holds; the insertion point ends up after.
   void when(llvm::Value *condition, llvm::StringRef name, llvm::function_ref<void()> body);
+  /// The same for what launches rarely do: its code stands behind the function's other code, so
+  /// that a processor which fetches code ahead fetches what it runs.
+  void whenRarely(llvm::Value *condition, llvm::StringRef name, llvm::function_ref<void()> body);
+  /// For a branch whose first way is taken rarely.
+  [[nodiscard]] llvm::MDNode *unlikely() const;
   /// A new block of the current function.
   [[nodiscard]] llvm::BasicBlock *block(const llvm::Twine &name);
   [[nodiscard]] llvm::LLVMContext &context() const { return module_.context(); }

@@ -14,6 +14,8 @@ class Clusters : public gpu::ClusterOps {
 public:
   Value *size(Builder &b) const override { return read(b, "%cluster_nctaid.x"); }
   Value *rank(Builder &b) const override { return read(b, "%cluster_ctarank"); }
+  Value *number(Builder &b) const override { return read(b, "%clusterid.x"); }
+  Value *count(Builder &b) const override { return read(b, "%nclusterid.x"); }
 
   void meet(Builder &b) const override {
     emitPtx(b, "barrier.cluster.arrive.relaxed;", "~{memory}", {});

@@ -69,8 +69,10 @@ public:
                 llvm::MutableArrayRef<llvm::Value *> sums) const override;
   [[nodiscard]] llvm::Value *opaque(llvm::IRBuilder<> &b, llvm::Value *value) const override {
     auto *type = llvm::FunctionType::get(value->getType(), {value->getType()}, false);
+    const bool isWide = value->getType()->isIntegerTy(64);
     return b.CreateCall(type,
-                        llvm::InlineAsm::get(type, "mov.b32 $0, $1;", "=r,r",
+                        llvm::InlineAsm::get(type, isWide ? "mov.b64 $0, $1;" : "mov.b32 $0, $1;",
+                                             isWide ? "=l,l" : "=r,r",
                                              /*hasSideEffects=*/true),
                         {value});
   }

@@ -11,7 +11,7 @@
 namespace dtile {
 
 inline constexpr Timing kHopperTiming = {.launch = 3970,
-                                         .tmaStart = 1300,
+                                         .tmaStart = 900,
                                          .groupRate = 3965,
                                          .groupHalfColumns = 29,
                                          .warpRate = 1730,

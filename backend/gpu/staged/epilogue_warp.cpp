@@ -130,9 +130,9 @@ void EpilogueWarp::store(Op &op) {
       to = rowsOf(whole, b.CreateMul(part, b.getInt64(uint64_t(output.partRows))));
     Value *isRight = b.CreateNot(hasFailed());
     when(b.CreateAnd(isRight, to.isRows), "rows", [&] { storeRows(to); });
-    when(b.CreateAnd(isRight, to.isShifted), "shifted", [&] { storeShifted(to); });
+    whenRarely(b.CreateAnd(isRight, to.isShifted), "shifted", [&] { storeShifted(to); });
     Value *isOther = b.CreateNot(b.CreateOr(to.isRows, to.isShifted));
-    when(b.CreateAnd(isRight, isOther), "elements", [&] { storeElements(to); });
+    whenRarely(b.CreateAnd(isRight, isOther), "elements", [&] { storeElements(to); });
     Value *turn = output.isInTurns ? b.CreateTrunc(part, b.getInt32Ty()) : b.getInt32(0);
     bulk_.arrive(b, output_.barrier(output.drained, turn));
   });
@@ -157,7 +157,8 @@ void EpilogueWarp::prefetch(Op &load) {
   const OutputTile &output = *ring_.output;
   waitOrLeave(output.taken, prefetched_.phase());
   prefetched_.next();
-  when(hasFailed(), "bring.failed", [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
+  whenRarely(hasFailed(), "bring.failed",
+             [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
   // One thread has seen the rows of the tile before leave.
   warp_.syncWarp(b);
   const TileRegion from = target(located(load.operand(0)));
@@ -165,11 +166,11 @@ void EpilogueWarp::prefetch(Op &load) {
   for (unsigned d : {0u, 1u})
     for (Value *missing : {from.low[d], b.CreateSub(b.getInt64(output.shape[d]), from.high[d])})
       isAll = b.CreateAnd(isAll, b.CreateIsNull(missing));
-  when(b.CreateNot(isAll), "zeros", [&] { fillWithZeros(); });
+  whenRarely(b.CreateNot(isAll), "zeros", [&] { fillWithZeros(); });
   Value *isRight = b.CreateNot(hasFailed());
   Value *byRows = b.CreateAnd(isRight, from.isRows);
   when(byRows, "rows", [&] { prefetchRows(from); });
-  when(b.CreateNot(byRows), "singly", [&] {
+  whenRarely(b.CreateNot(byRows), "singly", [&] {
     when(isRight, "elements", [&] { prefetchElements(from); });
     bulk_.arrive(b, output.arrived);
   });

@@ -45,7 +45,6 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
   b.CreateStore(range.count, next_);
   range_ = &range;
   setParts(range);
-  findFolded(space);
   beginTrace(space);
   // Once, not in each iteration: which copy of a scratch object it is takes a load and a division.
   ir::walk(space, [&](Op &op) {
@@ -120,7 +119,8 @@ void LoadWarp::lowerOp(Op &op) {
     return;
   HelperWarp::lowerOp(op);
   if (op.is(OpKind::Wait))
-    when(hasFailed(), "copy.failed", [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
+    whenRarely(hasFailed(), "copy.failed",
+               [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
 }
 
 /// Of a launch in which something has failed, zero: loops end soon.
@@ -200,7 +200,7 @@ void LoadWarp::load(Op &load) {
     // One arrival either way.
     Value *acts = warp_.isElected(b);
     Value *failed = hasFailed();
-    when(b.CreateAnd(acts, failed), "copy.skipped", [&] {
+    whenRarely(b.CreateAnd(acts, failed), "copy.skipped", [&] {
       b.CreateStore(b.getInt32(1), shared(ring_.failed));
       bulk_.arriveWhere(b, ring_.isLoaded, full);
       if (transposable)
@@ -265,7 +265,7 @@ bool LoadWarp::foldedComeFirst(llvm::ArrayRef<Op *> loads) {
 
 void LoadWarp::loadIfFolded(const Op &load) {
   if (Value *isFolded = ring_.paths.lookup(&load).isFolded)
-    when(isFolded, "copy.folded", [&] { loadFolded(ring_.tiles.find(&load)->second); });
+    whenRarely(isFolded, "copy.folded", [&] { loadFolded(ring_.tiles.find(&load)->second); });
 }
 
 void LoadWarp::loadFolded(const StagedTile &tile) {
@@ -325,7 +325,7 @@ void LoadWarp::loadScalars(Op &load, Value *slot) {
                                  b.CreateICmpEQ(rest, b.getInt64(0)));
   when(isInWords, "words",
        [&] { loadScalarWords(load, from.data, b.CreateTrunc(count, b.getInt32Ty()), slot); });
-  when(b.CreateNot(isInWords), "elements", [&] { loadScalarElements(load, from, slot); });
+  whenRarely(b.CreateNot(isInWords), "elements", [&] { loadScalarElements(load, from, slot); });
 }
 
 /// The warp that copies has little time: a word where neighbours are one. `count` (i32) elements

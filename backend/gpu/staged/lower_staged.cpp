@@ -118,6 +118,14 @@ private:
   /// By which path tiles come in this launch, and what follows from that.
   void findPaths(Op &space, Ring &ring);
   void beginBarriers(const Op &space, const Ring &ring, const BodyRange &range);
+  /// A row of barriers, and how many arrivals complete each (i32).
+  struct Barriers {
+    Value *first;
+    int64_t count;
+    Value *arrivals;
+  };
+  /// By the first thread of each warp.
+  void initBarriers(const Ring &ring, llvm::ArrayRef<Barriers> all);
   /// Gives the warpgroups that multiply registers of the one that copies, where their sums need
   /// more than all have. (Only there: ptxas refuses some kernels whose warpgroups would need none
   /// of them.)
@@ -202,6 +210,38 @@ void StagedSpace::makeSlots(Ring &ring) {
   output.tile.base = gpu_.shared(b, output.tile.bytes, ir::kSharedWordBytes);
 }
 
+// Each barrier takes a thread some ten cycles, and all others wait: warps share the barriers of a
+// row, and the last three share single ones. The load warp needs the maps first.
+void StagedSpace::initBarriers(const Ring &ring, llvm::ArrayRef<Barriers> all) {
+  const BulkCopies &ops = *gpu_.device.bulkCopies();
+  constexpr unsigned kLast = 3;
+  const unsigned groupWarps = threads_ / WarpOps::kWarpThreads;
+  const unsigned warps = groupWarps + TargetFacts::kHelperThreads / WarpOps::kWarpThreads;
+  Value *warp = b.CreateLShr(kernel_.thread, llvm::Log2_32(WarpOps::kWarpThreads));
+  Value *isLoad = b.CreateICmpEQ(warp, b.getInt32(groupWarps));
+  when(b.CreateAnd(isLoad, areMapsUsable()), "prefetch", [&] {
+    for (const auto &map : kernel_.layout->tensorMaps())
+      ops.prefetchTensorMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
+  });
+  Value *own = b.CreateMul(warp, b.getInt32(uint32_t(ir::kMbarrierBytes)));
+  for (const Barriers &row : all)
+    for (int64_t i = 0; row.count > 1 && i < row.count; i += warps)
+      when(b.CreateICmpULT(warp, b.getInt32(uint32_t(row.count - i))), "row", [&] {
+        Value *first = b.CreateAdd(row.first, b.getInt32(uint32_t(ir::kMbarrierBytes * i)));
+        ops.initBarrier(b, b.CreateAdd(first, own), row.arrivals);
+      });
+  for (unsigned last = 0; last < kLast; ++last)
+    when(b.CreateICmpEQ(warp, b.getInt32(warps - 1 - last)), "single", [&] {
+      if (last == 0)
+        b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
+      unsigned number = 0;
+      for (const Barriers &one : all)
+        if (one.count == 1 && number++ % kLast == last)
+          ops.initBarrier(b, one.first, one.arrivals);
+    });
+  ops.publishBarriers(b);
+}
+
 void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRange &range) {
   const BulkCopies &ops = *gpu_.device.bulkCopies();
   const unsigned rowThreads = ring.picked.empty() ? 0 : GatherWarps::kThreads;
@@ -221,52 +261,42 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
   if (ring.transposes)
     copiers = b.CreateSelect(ring.areWhole, b.getInt32(1), copiers);
   writers = b.CreateAdd(writers, copiers);
-  when(isLeader(), "barriers", [&] {
-    when(areMapsUsable(), "prefetch", [&] {
-      for (const auto &map : kernel_.layout->tensorMaps())
-        ops.prefetchTensorMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
-    });
-    b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
-    const auto initPassing = [&](Value *full, Value *empty, int64_t slots) {
-      for (int64_t slot = 0; slot < slots; ++slot) {
-        ops.initBarrier(b, b.CreateAdd(full, b.getInt32(ir::kMbarrierBytes * slot)), 1);
-        ops.initBarrier(b, b.CreateAdd(empty, b.getInt32(ir::kMbarrierBytes * slot)), readers);
-      }
-    };
-    initPassing(ring.bodiesFull, ring.bodiesEmpty, ir::kBodiesAhead);
-    if (!ring.passed.empty())
-      initPassing(ring.numbersFull, ring.numbersEmpty, ir::kNumbersAhead);
-    for (int64_t slot = 0; slot < ring.stages; ++slot) {
-      ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(ir::kMbarrierBytes * slot)), writers);
-      if (ring.transposes)
-        ops.initBarrier(b, b.CreateAdd(ring.loaded, b.getInt32(ir::kMbarrierBytes * slot)), 1);
-      // One arrival a warp, of all programs that fill the slot's ring together.
-      Value *warps = b.getInt32(threads_ / WarpOps::kWarpThreads);
-      if (range.paired)
-        warps = b.CreateShl(warps, b.CreateZExt(range.paired, b.getInt32Ty()));
-      ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(ir::kMbarrierBytes * slot)), warps);
-    }
-    for (int64_t unit = 0; unit < ring.folded.units; ++unit) {
-      ops.initBarrier(b, b.CreateAdd(ring.unitFull, b.getInt32(ir::kMbarrierBytes * unit)), 1);
-      ops.initBarrier(b, b.CreateAdd(ring.unitEmpty, b.getInt32(ir::kMbarrierBytes * unit)),
-                      CopyWarps::kWarps);
-    }
-    for (Value *barrier : {ring.received, ring.added, ring.reusable})
-      ops.initBarrier(b, barrier, 1);
-    if (range.parts)
-      ops.initBarrier(b, ring.ready, range.parts);
-    if (ring.output) {
-      ops.initBarrier(b, ring.output->stored,
-                      ring.output->isInTurns ? threads_ / unsigned(ring.output->parts) : threads_);
-      ops.initBarrier(b, ring.output->taken, threads_);
-      for (int64_t part = 0; part < ring.output->parts; ++part)
-        ops.initBarrier(b, b.CreateAdd(ring.output->drained, b.getInt32(ir::kMbarrierBytes * part)),
-                        WarpOps::kWarpThreads);
-      for (Value *barrier : {ring.output->ended, ring.output->arrived})
-        ops.initBarrier(b, barrier, WarpOps::kWarpThreads);
-    }
-    ops.publishBarriers(b);
-  });
+  llvm::SmallVector<Barriers, 16> all;
+  const auto add = [&](Value *first, int64_t count, Value *arrivals) {
+    all.push_back({first, count, arrivals});
+  };
+  // One arrival a warp, of all programs that fill the slot's ring together.
+  Value *warps = b.getInt32(threads_ / WarpOps::kWarpThreads);
+  if (range.paired)
+    warps = b.CreateShl(warps, b.CreateZExt(range.paired, b.getInt32Ty()));
+  add(ring.full, ring.stages, writers);
+  add(ring.empty, ring.stages, warps);
+  if (ring.transposes)
+    add(ring.loaded, ring.stages, b.getInt32(1));
+  add(ring.bodiesFull, ir::kBodiesAhead, b.getInt32(1));
+  add(ring.bodiesEmpty, ir::kBodiesAhead, readers);
+  if (!ring.passed.empty()) {
+    add(ring.numbersFull, ir::kNumbersAhead, b.getInt32(1));
+    add(ring.numbersEmpty, ir::kNumbersAhead, readers);
+  }
+  if (ring.folded.units > 0) {
+    add(ring.unitFull, ring.folded.units, b.getInt32(1));
+    add(ring.unitEmpty, ring.folded.units, b.getInt32(CopyWarps::kWarps));
+  }
+  for (Value *barrier : {ring.received, ring.added, ring.reusable})
+    add(barrier, 1, b.getInt32(1));
+  if (range.parts)
+    add(ring.ready, 1, range.parts);
+  if (const std::optional<OutputTile> &output = ring.output) {
+    const auto parts = unsigned(output->parts);
+    add(output->stored, 1, b.getInt32(output->isInTurns ? threads_ / parts : threads_));
+    add(output->taken, 1, b.getInt32(threads_));
+    add(output->drained, output->parts, b.getInt32(WarpOps::kWarpThreads));
+    for (Value *barrier : {output->ended, output->arrived})
+      add(barrier, 1, b.getInt32(WarpOps::kWarpThreads));
+  }
+  Value *inWarp = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
+  when(b.CreateIsNull(inWarp), "barriers", [&] { initBarriers(ring, all); });
   // Orders what an earlier space of this program read from shared memory, and what it or a meeting
   // of ranks made visible in global memory, before the copies to come. The fence for global memory
   // takes half a microsecond (it is a membar.gl); where the space is the first of a launch that
@@ -436,7 +466,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
       lowerAs(rows, space, range);
     });
   if (hasCopyWarps_)
-    when(b.CreateAnd(isFrom(CopyWarps::kFirstWarp), needsCopyWarps(ring)), "copies", [&] {
+    whenRarely(b.CreateAnd(isFrom(CopyWarps::kFirstWarp), needsCopyWarps(ring)), "copies", [&] {
       CopyWarps copier(gpu_, kernel_, ring, movesRegisters(ring));
       lowerAs(copier, space, range);
     });

@@ -201,8 +201,8 @@ void MmaWarpgroups::awaitCells(Op &op) {
 void MmaWarpgroups::pollForAll(Op &op) {
   const auto poll = [&] {
     Value *late = pollCells(op);
-    when(b.CreateIsNotNull(late), "wait.failed",
-         [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
+    whenRarely(b.CreateIsNotNull(late), "wait.failed",
+               [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
     return late;
   };
   if (!failed_) {
@@ -222,7 +222,7 @@ void MmaWarpgroups::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
   if (!failed_)
     return WarpRole::fail(site, arguments);
   // All threads check the same numbers.
-  when(b.CreateIsNull(kernel_.thread), "report", [&] { report(site, arguments); });
+  whenRarely(b.CreateIsNull(kernel_.thread), "report", [&] { report(site, arguments); });
   b.CreateStore(b.getInt32(1), shared(ring_.failed));
   b.CreateStore(b.getTrue(), failed_);
 }

@@ -25,21 +25,41 @@ WarpRole::WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &
   barrier_ = kBodyBarrier;
 }
 
+std::pair<Value *, Value *> WarpRole::partOf(Value *first, Value *end, Value *step) {
+  // Where programs share nothing, no loop waits for a division.
+  llvm::BasicBlock *before = b.GetInsertBlock(), *shared = block("part"),
+                   *after = block("part.end");
+  b.CreateCondBr(b.CreateICmpEQ(parts_, b.getInt32(1)), after, shared);
+  b.SetInsertPoint(shared);
+  // A loop has less than 2^32 rounds. The first parts have one more than the others.
+  Value *rounds = b.CreateTrunc(emitBlockCount(b, first, end, step), b.getInt32Ty());
+  Value *each = b.CreateUDiv(rounds, parts_);
+  Value *left = b.CreateSub(rounds, b.CreateMul(each, parts_));
+  const auto place = [&](Value *part) {
+    Value *round = b.CreateAdd(b.CreateMul(each, part),
+                               b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, part, left));
+    return b.CreateAdd(first, b.CreateMul(b.CreateZExt(round, b.getInt64Ty()), step));
+  };
+  Value *next = b.CreateAdd(part_, b.getInt32(1));
+  Value *begins = place(part_);
+  Value *ends = b.CreateSelect(b.CreateICmpEQ(next, parts_), end, place(next));
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  const auto either = [&](Value *ofAll, Value *ofPart) {
+    llvm::PHINode *phi = b.CreatePHI(ofAll->getType(), 2);
+    phi->addIncoming(ofAll, before);
+    phi->addIncoming(ofPart, shared);
+    return phi;
+  };
+  return {either(first, begins), either(end, ends)};
+}
+
 std::pair<Value *, Value *> WarpRole::loopBounds(Op &op) {
   auto bounds = BodyLowering::loopBounds(op);
   if (parts_ && op.get(ir::attr::split_sums)) {
     const auto [first, end] = bounds;
     Value *step = scalar(op.operand(2));
-    Value *rounds = emitBlockCount(b, first, end, step);
-    Value *part = b.CreateZExt(part_, b.getInt64Ty());
-    Value *parts = b.CreateZExt(parts_, b.getInt64Ty());
-    const auto place = [&](Value *number) {
-      Value *round = b.CreateUDiv(b.CreateMul(rounds, number), parts);
-      return b.CreateAdd(first, b.CreateMul(round, step));
-    };
-    Value *next = b.CreateAdd(part, b.getInt64(1));
-    Value *isLast = b.CreateICmpEQ(b.CreateAdd(part_, b.getInt32(1)), parts_);
-    bounds = {place(part), b.CreateSelect(isLast, end, place(next))};
+    bounds = partOf(first, end, step);
   }
   if (item_ && op.get(ir::attr::split_rounds)) {
     // No launch has both.
@@ -251,7 +271,7 @@ void HelperWarp::waitOrLeave(Value *barrier, Value *phase) {
   b.SetInsertPoint(count);
   Value *next = b.CreateAdd(round, b.getInt32(1));
   Value *isTime = b.CreateIsNull(b.CreateAnd(next, b.getInt32(kLookAround - 1)));
-  b.CreateCondBr(isTime, ask, again);
+  b.CreateCondBr(isTime, ask, again, unlikely());
   b.SetInsertPoint(ask);
   Value *aborted = call(DeviceCall::aborted, {kernel_.launch});
   Value *more = b.CreateAdd(looks, aborted);

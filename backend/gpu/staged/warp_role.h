@@ -27,6 +27,8 @@ public:
 protected:
   /// Of a loop that programs share, this one's part of the iterations.
   std::pair<llvm::Value *, llvm::Value *> loopBounds(ir::Op &op) override;
+  [[nodiscard]] std::pair<llvm::Value *, llvm::Value *> partOf(llvm::Value *first, llvm::Value *end,
+                                                               llvm::Value *step);
   /// Emits the loop of a program over its bodies and parts of bodies (divided_bodies.h).
   void forEachItem(ir::Op &space, const BodyRange &range, llvm::function_ref<void()> body);
   /// i64: where this program's part of a loop begins and ends; used in the loop and after it.
@@ -146,7 +148,8 @@ private:
     FoldedPlace begin;
     llvm::SmallVector<llvm::Value *, 4> rowsApart;
   };
-  [[nodiscard]] FoldedPlace placeOfBox(const ir::TensorBox &box);
+  [[nodiscard]] FoldedTensor foldedTensor(const StagedTile &tile, const ir::TensorBox &box);
+  [[nodiscard]] FoldedPlace placeOfBox(const StagedTile &tile, const ir::TensorBox &box);
 
   llvm::DenseMap<const ir::TensorBox *, FoldedTensor> folded_;
   llvm::DenseSet<const ir::Op *> needed_;

@@ -261,6 +261,9 @@ private:
   /// What a launch of the variant with these arguments would be refused for, without side effects.
   Status tryVariant(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
                     const dtile_arg *arguments);
+  /// Fails where a space has more bodies than kernels can number.
+  Status checkBodies(const DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                     const void *frame) const;
   /// A launch that needs more programs at once, -`programs`, than can be.
   Status cannotBeResident(const DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
                           int32_t programs) const;

@@ -533,6 +533,21 @@ Status DeviceTeam::cannotBeResident(const DeviceKernel &kernel, int32_t local,
                  rank.sharers > 1 ? " or let fewer ranks share a GPU" : "")};
 }
 
+Status DeviceTeam::checkBodies(const DeviceKernel &kernel, int32_t local,
+                               const LoadedImage &variant, const void *frame) const {
+  // Kernels number bodies in 32 bits.
+  constexpr int64_t kMost = INT32_MAX;
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  for (int32_t s = 0; s < desc.nspaces; ++s)
+    if (const int64_t bodies = variant.image->counts[s](frame); bodies > kMost)
+      return {DTILE_INVALID,
+              format("kernel `%s` would run %lld bodies on rank %d, but a launch on a GPU has at "
+                     "most %lld: give its space larger blocks",
+                     desc.name, static_cast<long long>(bodies), locals_[size_t(local)]->rank,
+                     static_cast<long long>(kMost))};
+  return {};
+}
+
 Status DeviceTeam::tryVariant(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
                               const dtile_arg *arguments) {
   const auto frame = makeFrame(variant.image->frame_bytes);
@@ -542,6 +557,8 @@ Status DeviceTeam::tryVariant(DeviceKernel &kernel, int32_t local, const LoadedI
       this, &kernel, /*capturing=*/false, /*isEstimate=*/true, variant.image->protocol, {}};
   if (Status status = runPrologue(kernel, local, variant, arguments, device, frame.get());
       !status.ok())
+    return status;
+  if (Status status = checkBodies(kernel, local, variant, frame.get()); !status.ok())
     return status;
   const int32_t programs =
       LaunchPlanner(*kernel.state.desc, variant,
@@ -564,6 +581,8 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
                          {}};
   Status status = runPrologue(kernel, local, variant, arguments, device, prepared.frame.get());
   prepared.objects = std::move(device.objects);
+  if (status.ok())
+    status = checkBodies(kernel, local, variant, prepared.frame.get());
   if (!status.ok())
     return status;
   dtile_device_launch &words = prepared.launch;

@@ -359,6 +359,19 @@ TEST_F(DeviceTeamTest, refuses_kernels_that_are_for_something_else) {
   EXPECT_TRUE(launchOn(0).ok());
 }
 
+TEST_F(DeviceTeamTest, refuses_launches_of_more_bodies_than_kernels_number) {
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  DividedKernel kernel;
+  const auto messageOf = [&](int64_t (*count)(const void *)) {
+    kernel.counts[0] = count;
+    return team->launchOn(0, &kernel.desc, arguments->data()[0], 2, nullptr).message;
+  };
+  EXPECT_THAT(messageOf([](const void *) { return int64_t{1} << 31; }),
+              HasSubstr("would run 2147483648 bodies on rank 0"));
+  EXPECT_EQ(messageOf([](const void *) { return (int64_t{1} << 31) - 1; }), "");
+}
+
 TEST_F(DeviceTeamTest, refuses_launches_that_cannot_be_resident) {
   machine.multiprocessors = 1;
   machine.each = 1;
