@@ -10,8 +10,8 @@
 
 namespace dtile {
 
-inline constexpr Timing kHopperTiming = {.launch = 3970,
-                                         .tmaStart = 900,
+inline constexpr Timing kHopperTiming = {.launch = 3570,
+                                         .tmaStart = 1300,
                                          .groupRate = 3965,
                                          .groupHalfColumns = 29,
                                          .warpRate = 1730,

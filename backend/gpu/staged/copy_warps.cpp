@@ -195,14 +195,19 @@ void CopyWarps::fillTiles(llvm::ArrayRef<Op *> loads, Value *slot) {
     llvm::SmallVector<Operand, 2> operands;
     for (Op *load : loads)
       operands.push_back(operandOf(*load, slot));
-    for (const Operand &operand : operands)
+    Value *areCopied = b.getFalse();
+    for (const Operand &operand : operands) {
       if (operand.isFolded)
         when(operand.isFolded, "shift", [&] { shiftTile(operand); });
-    if (operands.size() == 1)
-      return when(operands.front().isCopied, "copy", [&] { copyTile(operands.front()); });
-    BodyLowering::loop(b.getInt64(operands.size()), "operands", [&](Value *turn) {
-      const Operand operand = oneOf(operands, b.CreateTrunc(turn, b.getInt32Ty()));
-      when(operand.isCopied, "copy", [&] { copyTile(operand); });
+      areCopied = b.CreateOr(areCopied, operand.isCopied);
+    }
+    when(areCopied, "copies", [&] {
+      if (operands.size() == 1)
+        return copyTile(operands.front());
+      BodyLowering::loop(b.getInt64(operands.size()), "operands", [&](Value *turn) {
+        const Operand operand = oneOf(operands, b.CreateTrunc(turn, b.getInt32Ty()));
+        when(operand.isCopied, "copy", [&] { copyTile(operand); });
+      });
     });
   });
 }
