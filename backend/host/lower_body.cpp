@@ -5,6 +5,7 @@
 
 #include "backend/host/tile_loops.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/communication.h"
 
 namespace dtile::backend::host {
 
@@ -144,14 +145,17 @@ void BodyLowering::lowerTargetOp(Op &op) {
     return lowerSend(op, Runtime::put);
   case OpKind::PutSignal:
     lowerSend(op, Runtime::put);
-    call(Runtime::await);
+    call(ir::putsToldBy(op).empty() ? Runtime::await : Runtime::issue);
     return notify(op, op.operand(2));
   case OpKind::ReduceAdd:
     return lowerSend(op, Runtime::reduce_add);
   case OpKind::Get:
     return lowerGet(op);
   case OpKind::Notify:
-    awaitTokens(op, 1);
+    if (ir::putsToldBy(op).empty())
+      awaitTokens(op, 1);
+    else
+      call(Runtime::issue);
     return notify(op, op.operand(0));
   case OpKind::Wait:
     return lowerWait(op);

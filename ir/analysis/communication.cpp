@@ -119,21 +119,20 @@ Value *cellsOf(const Op &op) {
 
 namespace {
 
-/// Whether a put of this rank's memory goes to the rank that is selected.
+/// Whether a put of what this rank has goes to the rank that is selected.
 bool goesThere(const Op &put, const Op &selection) {
-  const Type source = put.operand(0)->type();
   const Op *there = rankSelectionOf(put.operand(1));
-  return source.isView() && !source.isRemote() && there &&
-         there->operand(1) == selection.operand(1);
+  return !put.operand(0)->type().isRemote() && there && there->operand(1) == selection.operand(1);
 }
 
-/// Adds the puts behind a token of the notify's block; false where there is anything else.
-bool addPuts(Value *token, const Op &notify, const Op &selection,
+/// Adds the puts behind a token of a block; false where there is anything else. Which of them are
+/// made may depend on conditions, as where a rank keeps what it would send to itself.
+bool addPuts(Value *token, const Block &block, const Op &selection,
              llvm::SmallVectorImpl<Op *> &puts) {
   if (token->type().isAcquire())
     return true;
   Op *op = token->definingOp();
-  if (!op || op->parentBlock() != notify.parentBlock())
+  if (!op || op->parentBlock() != &block)
     return false;
   if (op->is(OpKind::TokenDone))
     return true;
@@ -141,7 +140,16 @@ bool addPuts(Value *token, const Op &notify, const Op &selection,
     return false;
   if (op->is(OpKind::TokenJoin))
     return llvm::all_of(op->operands(),
-                        [&](Value *part) { return addPuts(part, notify, selection, puts); });
+                        [&](Value *part) { return addPuts(part, block, selection, puts); });
+  if (op->is(OpKind::If)) {
+    const auto number = size_t(llvm::find(op->results(), token) - op->results().begin());
+    for (unsigned i = 0; i < op->numRegions(); ++i) {
+      const Block &branch = op->body(i);
+      if (!addPuts(branch.terminator()->operand(unsigned(number)), branch, selection, puts))
+        return false;
+    }
+    return true;
+  }
   const bool isTold = op->is(OpKind::Put) && goesThere(*op, selection);
   if (isTold)
     puts.push_back(op);
@@ -162,8 +170,9 @@ llvm::SmallVector<Op *, 2> putsToldBy(const Op &notify) {
       puts.push_back(const_cast<Op *>(&notify));
     return puts;
   }
-  if (!llvm::all_of(notify.operands().drop_front(),
-                    [&](Value *token) { return addPuts(token, notify, *selection, puts); }))
+  if (!llvm::all_of(notify.operands().drop_front(), [&](Value *token) {
+        return addPuts(token, *notify.parentBlock(), *selection, puts);
+      }))
     puts.clear();
   return puts;
 }
@@ -171,14 +180,16 @@ llvm::SmallVector<Op *, 2> putsToldBy(const Op &notify) {
 Op *notifyToldOf(const Op &put) {
   if (put.is(OpKind::PutSignal))
     return putsToldBy(put).empty() ? nullptr : const_cast<Op *>(&put);
-  const Op *op = &put;
-  while (op->numResults() == 1 && op->result()->hasOneUse()) {
-    Op *user = op->result()->uses().begin()->user;
+  const Value *token = put.numResults() == 1 ? put.result() : nullptr;
+  while (token && token->hasOneUse()) {
+    const Use &use = token->uses().front();
+    Op *user = use.user;
     if (user->is(OpKind::Notify))
       return llvm::is_contained(putsToldBy(*user), &put) ? user : nullptr;
-    if (!user->is(OpKind::TokenJoin))
+    Op *outer = user->is(OpKind::Yield) ? user->parentOp() : user;
+    if (!outer->is(user->is(OpKind::Yield) ? OpKind::If : OpKind::TokenJoin))
       return nullptr;
-    op = user;
+    token = outer->result(user->is(OpKind::Yield) ? use.index : 0);
   }
   return nullptr;
 }

@@ -34,7 +34,7 @@ namespace dtile::ir {
 /// The cells of a notify, put_signal or wait; null for other ops.
 [[nodiscard]] Value *cellsOf(const Op &op);
 
-/// The puts of this rank's memory that a notify of one cell is after, where all that it is after
+/// The puts of what this rank has that a notify of one cell is after, where all that it is after
 /// are such puts to the rank that it notifies; empty where it is after anything else. Once the cell
 /// shows the notify, they have landed: their tokens say no more than that. A put_signal may be
 /// both.

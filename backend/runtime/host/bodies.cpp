@@ -83,7 +83,7 @@ void settleSends(dtile_task *task, int32_t rank) {
   if (!task->hasSentTo(rank))
     return;
   teamOf(task).quiet();
-  task->sentTo = dtile_task::kNobody;
+  task->forgetSends();
 }
 
 /// Local or remote source to local or remote destination; one of them is local.
@@ -108,15 +108,15 @@ void copy(dtile_task *task, const dtile_region &source, const dtile_region &dest
       shmem.ops->get(&shmem, from.rank, from.offset + a, to.address + b, bytes);
     });
   }
-  if (task->awaited && task->hasSentTo(to.rank))
+  if (task->isUnfenced && task->hasSentTo(to.rank)) {
     team.fence();
+    task->isUnfenced = false;
+  }
   auto lock = team.lockShmem();
   forEachRun(plan, [&](int64_t a, int64_t b) {
     shmem.ops->put(&shmem, to.rank, to.offset + b, from.address + a, bytes);
   });
-  bool alone = task->sentTo == dtile_task::kNobody || task->sentTo == to.rank;
-  task->sentTo = alone ? to.rank : dtile_task::kSeveral;
-  task->awaited = false;
+  task->sendsTo(to.rank);
   team.noteSent();
 }
 
@@ -276,7 +276,7 @@ void dtile_rt_load(dtile_task *task, const dtile_region *src, const dtile_region
 
 void dtile_rt_store(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
   copy(task, *src, *dst);
-  task->awaited = true;
+  task->awaitsSends();
 }
 
 uint64_t dtile_rt_atomic(dtile_task *task, int32_t kind, const dtile_region *cell, uint64_t operand,
@@ -320,10 +320,13 @@ void dtile_rt_notify(dtile_task *task, const dtile_region *cells, const dtile_si
     });
     return show();
   }
-  if (task->sentTo == place.rank)
+  // It publishes what has been awaited, and what it is told to come after, which goes to its rank.
+  if (task->awaitedFrom != dtile_task::kNobody && task->awaitedFrom != place.rank)
+    settleSends(task, task->awaitedFrom);
+  if (task->hasSentTo(place.rank)) {
     team.fence();
-  else if (task->sentTo != dtile_task::kNobody)
-    settleSends(task, task->sentTo);
+    task->isUnfenced = false;
+  }
   char *none = nullptr;
   forEachElement(*cells, none, [&](char *cell) {
     team.notifyRemote(place.rank, place.offset + (cell - none));
@@ -363,16 +366,22 @@ void dtile_rt_wait(dtile_task *task, const dtile_region *cells, int64_t count,
   });
 }
 
+void dtile_rt_issue(dtile_task *task) {
+  enter(task);
+  landTransfers(*task);
+}
+
 void dtile_rt_await(dtile_task *task) {
   enter(task);
   landTransfers(*task);
-  task->awaited = true;
+  task->awaitsSends();
 }
 
 void dtile_rt_quiet(dtile_task *task) {
   HostTeam &team = enter(task);
   landTransfers(*task);
   team.quiet();
+  task->forgetSends();
 }
 
 void dtile_rt_fence(dtile_task *task) {

@@ -286,8 +286,7 @@ void Scheduler::taskMain(void *argument) {
       if (linear < 0)
         break;
       task->linear = linear;
-      task->sentTo = dtile_task::kNobody;
-      task->awaited = false;
+      task->forgetSends();
       // Bodies that notify nobody need not know when they began.
       if (isFirst || space.desc->nnotifies > 0)
         task->ownFromNs = isFirst ? task->resumedNs : nowNs();

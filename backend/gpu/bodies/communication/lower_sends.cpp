@@ -75,7 +75,8 @@ const Op *BodyLowering::notifySentWith(const Op &put) const {
   if (!put.is(OpKind::Put) || !sendsLater(put))
     return nullptr;
   const Op *notify = ir::notifyToldOf(put);
-  if (!notify || ir::putsToldBy(*notify).size() != 1)
+  if (!notify || notify->parentBlock() != put.parentBlock() || !put.operand(0)->type().isView() ||
+      ir::putsToldBy(*notify).size() != 1)
     return nullptr;
   // What is between them neither reads nor writes, so the put may as well be made there.
   for (const Op *op = &*std::next(put.getIterator()); op != notify;
@@ -87,9 +88,12 @@ const Op *BodyLowering::notifySentWith(const Op &put) const {
 
 Op *BodyLowering::putSentWith(const Op &notify) const {
   const auto puts = ir::putsToldBy(notify);
-  return puts.size() == 1 && (notify.is(OpKind::PutSignal) || notifySentWith(*puts.front()))
-             ? puts.front()
-             : nullptr;
+  if (puts.size() != 1)
+    return nullptr;
+  Op *put = puts.front();
+  if (put == &notify)
+    return put->operand(0)->type().isView() ? put : nullptr;
+  return notifySentWith(*put) ? put : nullptr;
 }
 
 void BodyLowering::putAndNotify(Op &put, Op &notify) {
