@@ -35,9 +35,9 @@ LoweredBody BodyLowering::lower(Op &space, llvm::StringRef name) {
   if (host_.isTraced)
     call(Runtime::trace_body);
   lowerBlock(body);
-  // Tokens that a body yields are complete, and nothing leaves the workspace after it.
+  // What was put has been taken from the workspace, and nothing is sent after the body.
   if (plan_.sendsFromBuffers() || parcels_ > 0 || body.terminator()->numOperands() > 0)
-    call(Runtime::await);
+    call(Runtime::issue);
   traceEnd();
   b.CreateRetVoid();
   end();
@@ -73,7 +73,7 @@ void BodyLowering::copyBytes(llvm::Value *to, llvm::Value *from, int64_t bytes) 
 
 void BodyLowering::beforeWrite(const Value *tile) {
   if (plan_.mayBeInFlight(tile))
-    call(Runtime::await);
+    call(Runtime::issue);
 }
 
 // Control.

@@ -86,7 +86,7 @@ void BodyLowering::lowerSend(Op &op, Runtime callee) {
     transfer(callee, tileView(source->type(), address(source)), target, &op);
     // A tile without a buffer of its own was put in memory that the next op may use.
     if (plan_.isInlined(source))
-      call(Runtime::await);
+      call(Runtime::issue);
     return;
   }
   // A scalar travels from a place of its own, which has to be free again when a loop comes back.
@@ -98,7 +98,7 @@ void BodyLowering::lowerSend(Op &op, Runtime callee) {
   for (const Op *outer = op.parentOp(); outer && !outer->is(OpKind::Space);
        outer = outer->parentOp())
     if (outer->is(OpKind::For) || outer->is(OpKind::While)) {
-      call(Runtime::await);
+      call(Runtime::issue);
       break;
     }
   const DType type = source->type().elementOrIndex();

@@ -399,7 +399,8 @@ uint64_t dtile_rt_atomic(dtile_task *, int32_t kind, const dtile_region *cell, u
 void dtile_rt_notify(dtile_task *, const dtile_region *cells, const dtile_site *site);
 /* count < 0: the derived count of each cell */
 void dtile_rt_wait(dtile_task *, const dtile_region *cells, int64_t count, const dtile_site *site);
-/* all that this body has sent lands before what it notifies next of the same rank */
+/* the sources of what this body has sent may be written again; it lands before what the body
+ * notifies next of the same rank */
 void dtile_rt_issue(dtile_task *);
 /* all that this body has sent is complete */
 void dtile_rt_await(dtile_task *);

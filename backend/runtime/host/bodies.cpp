@@ -78,12 +78,16 @@ void checkShapes(dtile_task *task, const dtile_region &a, const dtile_region &b)
                 shapeText(b.ndim, b.size).c_str()));
 }
 
-/// Before something at `rank` is read or updated: what this body has put there has landed.
-void settleSends(dtile_task *task, int32_t rank) {
-  if (!task->hasSentTo(rank))
-    return;
+/// What this body has put has landed.
+void settleSends(dtile_task *task) {
   teamOf(task).quiet();
   task->forgetSends();
+}
+
+/// Before something at `rank` is read or updated: what this body has put there has landed.
+void settleSends(dtile_task *task, int32_t rank) {
+  if (task->hasSentTo(rank))
+    settleSends(task);
 }
 
 /// Local or remote source to local or remote destination; one of them is local.
@@ -321,8 +325,8 @@ void dtile_rt_notify(dtile_task *task, const dtile_region *cells, const dtile_si
     return show();
   }
   // It publishes what has been awaited, and what it is told to come after, which goes to its rank.
-  if (task->awaitedFrom != dtile_task::kNobody && task->awaitedFrom != place.rank)
-    settleSends(task, task->awaitedFrom);
+  if (task->awaitedTo != dtile_task::kNobody && task->awaitedTo != place.rank)
+    settleSends(task);
   if (task->hasSentTo(place.rank)) {
     team.fence();
     task->isUnfenced = false;
@@ -378,16 +382,16 @@ void dtile_rt_await(dtile_task *task) {
 }
 
 void dtile_rt_quiet(dtile_task *task) {
-  HostTeam &team = enter(task);
+  enter(task);
   landTransfers(*task);
-  team.quiet();
-  task->forgetSends();
+  settleSends(task);
 }
 
 void dtile_rt_fence(dtile_task *task) {
   HostTeam &team = enter(task);
   landTransfers(*task);
   team.fence();
+  task->isUnfenced = false;
 }
 
 void dtile_rt_barrier(dtile_task *task, const dtile_site *site) {

@@ -149,6 +149,7 @@ void HostTeam::barrierOf(dtile_task &task, const dtile_site *site) {
   dtile_launch &launch = *task.space->launch;
   KernelState &kernel = *launch.kernel;
   quiet();
+  task.forgetSends();
   std::unique_lock lock(kernel.barrierMutex);
   BarrierSite &barrier = kernel.barriers[{site->file, site->line, site->column}];
   if (barrier.arrived.empty()) {

@@ -56,23 +56,23 @@ struct dtile_task {
   dtile_task *nextWaiter = nullptr;
 
   /// Processes: the rank to which this body has put something that may still be on its way
-  /// (kNobody, kSeveral): all of it, and that which the body has awaited. What is awaited need not
+  /// (kNobody, kSeveral), and the same of that which the body has awaited. What is awaited need not
   /// have landed: whatever could show that it has not comes after a fence or quiet.
   static constexpr int32_t kNobody = -2;
   static constexpr int32_t kSeveral = -1;
   int32_t sentTo = kNobody;
-  int32_t awaitedFrom = kNobody;
+  int32_t awaitedTo = kNobody;
   /// Something has been awaited, and no fence or quiet came after it.
   bool isUnfenced = false;
   bool hasSentTo(int32_t rank) const { return sentTo == rank || sentTo == kSeveral; }
   void sendsTo(int32_t rank) { sentTo = sentTo == kNobody || sentTo == rank ? rank : kSeveral; }
   void awaitsSends() {
-    awaitedFrom = sentTo;
+    awaitedTo = sentTo;
     isUnfenced = sentTo != kNobody;
   }
   /// All of it has landed, or nothing has been sent.
   void forgetSends() {
-    sentTo = awaitedFrom = kNobody;
+    sentTo = awaitedTo = kNobody;
     isUnfenced = false;
   }
 

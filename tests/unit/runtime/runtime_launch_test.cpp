@@ -168,9 +168,12 @@ TEST_P(OnAnyTeam, ZeroedScratchHoldsOnlyItsLaunch) {
 
 // ---- Seeded schedules: what the program does not order happens late ----
 
+/// What comes between a put and its notify.
+enum Between : int64_t { kNothing, kAwait, kIssue };
+
 struct LateFrame {
   FrameHead head;
-  int64_t await;
+  int64_t between;
   int64_t *box, *seen;
   uint64_t *ready;
 };
@@ -178,7 +181,7 @@ struct LateFrame {
 int32_t latePrologue(dtile_launch *launch, void *memory) {
   auto &frame = *static_cast<LateFrame *>(memory);
   fillHead(launch, frame.head);
-  dtile_rt_arg_scalar(launch, 0, &frame.await);
+  dtile_rt_arg_scalar(launch, 0, &frame.between);
   frame.seen = static_cast<int64_t *>(dtile_rt_arg_data(launch, 1));
   int64_t one = 1;
   frame.box = static_cast<int64_t *>(dtile_rt_scratch(launch, 2, 1, &one));
@@ -195,8 +198,10 @@ void lateBody(dtile_task *task, const void *memory, void *workspace, int64_t) {
   dtile_region source = region(&number, DTILE_I64, {});
   dtile_region target = region(frame.box, DTILE_I64, {}, right);
   dtile_rt_put(task, &source, &target);
-  if (frame.await)
+  if (frame.between == kAwait)
     dtile_rt_await(task);
+  if (frame.between == kIssue)
+    dtile_rt_issue(task);
   dtile_region there = region(frame.ready, DTILE_U64, {}, right);
   dtile_rt_notify(task, &there, &kSite);
   dtile_region here = region(frame.ready, DTILE_U64, {});
@@ -208,7 +213,7 @@ int64_t lateNotify(const void *, int64_t) { return 1; }
 
 TEST(Runtime, SeededScheduleShowsAForgottenAwait) {
   const dtile_param_desc params[] = {
-      {"await", DTILE_PARAM_SCALAR, DTILE_MODE_VALUE, DTILE_I64, 0, 0, 1},
+      {"between", DTILE_PARAM_SCALAR, DTILE_MODE_VALUE, DTILE_I64, 0, 0, 1},
       {"seen", DTILE_PARAM_TENSOR, DTILE_MODE_INOUT, DTILE_I64, 1, 0, 1},
       {"box", DTILE_PARAM_TENSOR, DTILE_MODE_SCRATCH, DTILE_I64, 1, 0, 2},
       {"ready", DTILE_PARAM_SIGNAL, DTILE_MODE_SYMM, DTILE_U64, 0, 0, 1},
@@ -218,16 +223,16 @@ TEST(Runtime, SeededScheduleShowsAForgottenAwait) {
   const dtile_kernel_desc kernel = {
       DTILE_ABI_VERSION, 0,           "late", "late.dtile", 4, 1, 1, 0, params, spaces, signals,
       sizeof(LateFrame), latePrologue};
-  for (int64_t await : {0, 1}) {
+  for (int64_t between : {kNothing, kAwait, kIssue}) {
     Team team = makeTeam(2, 1, 3);
     std::vector<int64_t> seen(2, 0);
     Arguments arguments(2);
     for (int r = 0; r < 2; ++r) {
-      arguments.addScalar(r, uint64_t(await));
+      arguments.addScalar(r, uint64_t(between));
       arguments.add(r, tensor(&seen[size_t(r)], {1}));
     }
     ASSERT_EQ(dtile_launch_repeat(team.get(), &kernel, arguments.data(), 2, 50), DTILE_OK);
-    if (await)
+    if (between != kNothing)
       EXPECT_EQ(seen, std::vector<int64_t>(2, 50));
     else
       EXPECT_LT(seen[0] + seen[1], 100);
