@@ -95,7 +95,7 @@ private:
   void lowerSend(ir::Op &op, Runtime call);
   void lowerGet(ir::Op &op);
   void lowerAtomic(ir::Op &op);
-  void lowerMemoryFence(const ir::Op &op);
+  void lowerMemoryFence(ir::Op &op);
   [[nodiscard]] llvm::Value *updated(int kind, const View &cell,
                                      llvm::ArrayRef<llvm::Value *> values);
   /// Of the elements that index tiles name, one after the other.

@@ -277,10 +277,24 @@ void BodyLowering::lowerAtomic(Op &op) {
   set(op.result(), {valueOf(cell.type.dtype(), b.CreateLoad(b.getInt64Ty(), old))});
 }
 
-void BodyLowering::lowerMemoryFence(const Op &op) {
+namespace {
+
+bool sendsToOthers(Op &space) {
+  bool sends = false;
+  ir::walk(space, [&](Op &op) {
+    const Value *written = ir::writtenView(op);
+    sends |= written && written->type().isRemote();
+  });
+  return sends;
+}
+
+} // namespace
+
+void BodyLowering::lowerMemoryFence(Op &op) {
   const bool releases = op.get(ir::attr::kind) == "release";
-  // What went to another host has landed there before the atomic tells of it.
-  if (releases && op.operand(0)->type().isRemote())
+  // What went to another host has landed there before the atomic tells of it: of a rank's own
+  // memory, to a body that may tell any other rank.
+  if (releases && (op.operand(0)->type().isRemote() || sendsToOthers(*op.enclosing(OpKind::Space))))
     call(Runtime::quiet);
   b.CreateFence(releases ? llvm::AtomicOrdering::Release : llvm::AtomicOrdering::Acquire);
 }
