@@ -3,6 +3,7 @@
 #include "ir/analysis/communication.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace dtile::ir {
 
@@ -125,56 +126,68 @@ bool goesThere(const Op &put, const Op &selection) {
   return !put.operand(0)->type().isRemote() && there && there->operand(1) == selection.operand(1);
 }
 
-/// Adds the puts behind a token of a block; false where there is anything else. Which of them are
-/// made may depend on conditions, as where a rank keeps what it would send to itself.
-bool addPuts(Value *token, const Block &block, const Op &selection,
-             llvm::SmallVectorImpl<Op *> &puts) {
-  if (token->type().isAcquire())
-    return true;
-  Op *op = token->definingOp();
-  if (!op || op->parentBlock() != &block)
-    return false;
-  if (op->is(OpKind::TokenDone))
-    return true;
-  if (!token->hasOneUse())
-    return false;
-  if (op->is(OpKind::TokenJoin))
-    return llvm::all_of(op->operands(),
-                        [&](Value *part) { return addPuts(part, block, selection, puts); });
-  if (op->is(OpKind::If)) {
-    const auto number = size_t(llvm::find(op->results(), token) - op->results().begin());
-    for (unsigned i = 0; i < op->numRegions(); ++i) {
-      const Block &branch = op->body(i);
-      if (!addPuts(branch.terminator()->operand(unsigned(number)), branch, selection, puts))
-        return false;
+/// Finds the puts behind the tokens of a notify, all of which must go to one rank. Which of them
+/// are made may depend on conditions, as where a rank keeps what it would send to itself.
+struct PutsBehind {
+  const Op &selection;
+  llvm::SmallVector<Op *, 2> puts;
+  /// Looked at; the loops among what gives them, all of which are in front of the notify.
+  llvm::SmallPtrSet<const Value *, 8> seen;
+  llvm::SmallPtrSet<const Op *, 2> loops;
+
+  /// False where there is anything else behind the token.
+  bool add(Value *token) {
+    if (token->type().isAcquire() || !seen.insert(token).second)
+      return true;
+    Op *op = token->definingOp();
+    if (!op) {
+      const Op *loop = token->argumentOf()->parentOp();
+      return loops.contains(loop) && addCarried(*loop, token->index() - 1);
     }
-    return true;
+    switch (op->kind()) {
+    case OpKind::TokenDone:
+      return true;
+    case OpKind::TokenJoin:
+      return llvm::all_of(op->operands(), [&](Value *part) { return add(part); });
+    case OpKind::If:
+      return addYielded(*op, 0, token->index()) && addYielded(*op, 1, token->index());
+    case OpKind::For:
+      loops.insert(op);
+      return addCarried(*op, token->index());
+    default:
+      break;
+    }
+    const bool isTold = op->is(OpKind::Put) && goesThere(*op, selection);
+    if (isTold)
+      puts.push_back(op);
+    return isTold;
   }
-  const bool isTold = op->is(OpKind::Put) && goesThere(*op, selection);
-  if (isTold)
-    puts.push_back(op);
-  return isTold;
-}
+  bool addCarried(const Op &loop, unsigned number) {
+    return add(loop.operand(3 + number)) && addYielded(loop, 0, number);
+  }
+  bool addYielded(const Op &op, unsigned region, unsigned number) {
+    return add(op.body(region).terminator()->operand(number));
+  }
+};
 
 } // namespace
 
 llvm::SmallVector<Op *, 2> putsToldBy(const Op &notify) {
-  llvm::SmallVector<Op *, 2> puts;
   Value *cells =
       notify.is(OpKind::Notify) || notify.is(OpKind::PutSignal) ? cellsOf(notify) : nullptr;
   const Op *selection = cells && cells->type().rank() == 0 ? rankSelectionOf(cells) : nullptr;
   if (!selection)
-    return puts;
+    return {};
   if (notify.is(OpKind::PutSignal)) {
     if (goesThere(notify, *selection))
-      puts.push_back(const_cast<Op *>(&notify));
-    return puts;
+      return {const_cast<Op *>(&notify)};
+    return {};
   }
-  if (!llvm::all_of(notify.operands().drop_front(), [&](Value *token) {
-        return addPuts(token, *notify.parentBlock(), *selection, puts);
-      }))
-    puts.clear();
-  return puts;
+  PutsBehind behind{*selection, {}, {}, {}};
+  if (!llvm::all_of(notify.operands().drop_front(),
+                    [&](Value *token) { return behind.add(token); }))
+    return {};
+  return behind.puts;
 }
 
 Op *notifyToldOf(const Op &put) {
