@@ -48,7 +48,7 @@ llvm::StringRef pipelineText(OptLevel level) {
 namespace {
 
 /// Which machines with devices run a pass.
-enum class On : uint8_t { All, AsyncCopies, WarpgroupMma, MappedPeers };
+enum class On : uint8_t { All, AsyncCopies, WarpgroupMma, MappedPeers, FarPeers };
 
 struct DevicePass {
   llvm::StringLiteral name;
@@ -92,6 +92,8 @@ constexpr DevicePass kDevicePasses[] = {
     {"ll-messages", On::MappedPeers},
     // Messages that carry flags are not notified.
     {"merge-notifies", On::All},
+    // What is left of them is told of where it is put.
+    {"sink-notifies", On::FarPeers},
     {"batch-loads", On::All},
     {"dce", On::All},
 };
@@ -102,6 +104,8 @@ bool runsOn(On on, const TargetFacts &machine, bool areMapped) {
     return true;
   case On::MappedPeers:
     return areMapped;
+  case On::FarPeers:
+    return !areMapped;
   case On::AsyncCopies:
     return machine.asyncCopyBytes > 0;
   case On::WarpgroupMma:

@@ -105,6 +105,18 @@ TEST(FarSends, SeveralPutsThenSeveralNotifiesFenceOnce) {
   EXPECT_EQ(waits(8, send), 2 * kSenders);
 }
 
+TEST(FarSends, PutsUnderConditionsTakeTheirNotifiesAlong) {
+  const std::string branch = put("i") + "        yield %ti\n";
+  const std::string send = "    %two = const {value = 2} : index\n"
+                           "    for %c0, %m, %c1 (%i: index) {\n"
+                           "      %odd = rem %i, %two : index\n"
+                           "      %is = cmp %odd, %c0 {pred = \"eq\"} : bool\n"
+                           "      %t = if %is : token {\n" +
+                           branch + "      } {\n" + branch + "      }\n" + notify("i", "t") +
+                           "      yield\n    }\n";
+  EXPECT_EQ(waits(96, send), kSenders);
+}
+
 // Two halves of each row, of which neither brings the notify.
 TEST(FarSends, NotifiesOfSeveralPutsFence) {
   EXPECT_EQ(waits(1, halves(8) + numbers(8) + notify("r0", "both")), 2 * kSenders);

@@ -522,6 +522,8 @@ std::string inferLayouts(ir::Module &module, bool &isReordered) {
     passes::multistageCopies(module, context);
   passes::prefetchLoads(module, context);
   passes::keepRows(module, context);
+  if (!kAreMapped)
+    passes::sinkNotifies(module, context);
   passes::batchLoads(module, context);
   std::string problems;
   for (const std::string &problem : ir::verify(module))
