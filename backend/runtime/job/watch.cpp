@@ -33,6 +33,8 @@ enum Kind : uint32_t {
 
 constexpr int64_t kPingNs = 500'000'000;
 constexpr int64_t kSilentNs = 2'500'000'000;
+/// A thread that has not come to listen for so long has not been let run.
+constexpr int64_t kAwayNs = 1'000'000'000;
 constexpr int64_t kSendNs = 1'000'000'000;
 /// How soon an abort of this host is handed on.
 constexpr int kLookMs = 5, kIdleMs = 100;
@@ -49,7 +51,7 @@ struct Watch::Frame {
 Watch::Watch(int32_t rank, std::vector<Socket> sockets, std::vector<JobMember> members)
     : rank_(rank), members_(std::move(members)), changed_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), heard_(members_.size(), nowNs()),
-      isSilent_(members_.size()) {
+      isSilent_(members_.size()), listened_(nowNs()) {
   for (size_t i = 0; i < sockets.size(); ++i)
     if (sockets[i])
       peers_.push_back({std::move(sockets[i]), rank == 0 ? int32_t(i) : 0, {}, false});
@@ -145,6 +147,11 @@ void Watch::step() {
   }
   (void)poll(entries.data(), entries.size(), wait);
   std::lock_guard lock(mutex_);
+  const int64_t now = nowNs();
+  if (const int64_t away = now - listened_; away > kAwayNs)
+    for (int64_t &heard : heard_)
+      heard += away;
+  listened_ = now;
   for (size_t i = 0; i < peers_.size(); ++i)
     if (entries[i + 1].revents != 0)
       read(peers_[i]);
@@ -167,7 +174,7 @@ void Watch::ping() {
   nextPing_ = now + kPingNs;
   heard_[0] = now;
   for (size_t rank = 0; rank < heard_.size(); ++rank)
-    isSilent_[rank] = now - heard_[rank] > kSilentNs;
+    isSilent_[rank] = silence(int32_t(rank)) > kSilentNs;
   sendAll(kAsks, waiting_, {isSilent_.begin(), isSilent_.end()});
 }
 
@@ -248,32 +255,38 @@ void Watch::lose(Peer &peer, int error) {
 
 // ---- What is known ----
 
+int64_t Watch::silence(int32_t rank) const { return listened_ - heard_[size_t(rank)]; }
+
+/// Of rank 0 each process hears itself, of others from rank 0.
+bool Watch::isSilent(int32_t rank) const {
+  if (rank_ == 0 || rank != 0)
+    return isSilent_[size_t(rank)] != 0;
+  return !peers_.front().hasLeft && silence(0) > kSilentNs;
+}
+
 std::string Watch::stateOf(int32_t rank) const {
   std::lock_guard lock(mutex_);
   if (rank == rank_ || size_t(rank) >= members_.size())
     return {};
   const std::string who = memberText(rank, members_[size_t(rank)]);
-  const double seconds = double(nowNs() - heard_[size_t(rank)]) / 1e9;
   for (const Peer &peer : peers_)
     if (peer.rank == rank && peer.hasLeft)
       return who + " has left the job";
+  if (!isSilent(rank))
+    return who + " is late, but its process runs";
   if (rank_ == 0 || rank == 0)
-    return seconds * 1e9 > double(kSilentNs)
-               ? who + format(" has not answered for %.1f s: its process is stopped, or its host "
-                              "cannot be reached",
-                              seconds)
-               : who + " is late, but its process runs";
-  return who + (isSilent_[size_t(rank)]
-                    ? " does not answer: its process is stopped, or its host cannot be reached"
-                    : " is late, but its process runs");
+    return who + format(" has not answered for %.1f s: its process is stopped, or its host cannot "
+                        "be reached",
+                        double(silence(rank)) / 1e9);
+  return who + " does not answer: its process is stopped, or its host cannot be reached";
 }
 
 std::string Watch::silentRanks() const {
   std::lock_guard lock(mutex_);
   std::string text;
-  for (size_t rank = 0; rank < isSilent_.size(); ++rank)
-    if (isSilent_[rank] && int32_t(rank) != rank_)
-      text += (text.empty() ? "" : ", ") + memberText(int32_t(rank), members_[rank]);
+  for (int32_t rank = 0; rank < int32_t(members_.size()); ++rank)
+    if (rank != rank_ && isSilent(rank))
+      text += (text.empty() ? "" : ", ") + memberText(rank, members_[size_t(rank)]);
   return text.empty() ? text
                       : text + " did not answer lately: stopped, or on a host that cannot be "
                                "reached";

@@ -74,6 +74,8 @@ private:
   void lose(Peer &peer, int error);
   void ping();
   void lookForAbort();
+  [[nodiscard]] int64_t silence(int32_t rank) const;
+  [[nodiscard]] bool isSilent(int32_t rank) const;
   void sendFrame(Peer &peer, uint32_t kind, int32_t rank, const std::string &bytes);
   void sendAll(uint32_t kind, int32_t rank, const std::string &bytes, const Peer *but = nullptr);
   void setFailure(const Status &status);
@@ -85,9 +87,11 @@ private:
   /// Of what follows, and of all sending.
   mutable std::mutex mutex_;
   Status failure_;
-  /// When each rank was last heard of, and whether rank 0 has not heard of it lately.
+  /// When each rank was last heard of, and whether rank 0 has not heard of it lately; until when
+  /// this process has listened. Time in which it has been stopped itself counts for nobody.
   std::vector<int64_t> heard_;
   std::vector<char> isSilent_;
+  int64_t listened_;
   JobListener *listener_ = nullptr;
   bool polls_ = false, toldAbort_ = false;
   int64_t nextPing_ = 0;

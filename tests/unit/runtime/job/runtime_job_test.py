@@ -40,9 +40,9 @@ def run(ranks, mode=None, command=None, **environment):
     return done.returncode, done.stdout
 
 
-def run_and_stop(ranks, mode, number, **environment):
-    """A job of which one process, that of the last rank, gets a signal once all have said that they
-    are there. The exit code, the output and the seconds until the job had ended."""
+def run_and_stop(ranks, mode, number, rank=-1, **environment):
+    """A job of which one process, that of the last rank or another, gets a signal once all have
+    said that they are there. The exit code, the output and the seconds until it had ended."""
     job = subprocess.Popen(
         [OSHRUN, "-n", str(ranks), PROGRAM, mode],
         env=dict(ENVIRONMENT, **environment),
@@ -57,11 +57,11 @@ def run_and_stop(ranks, mode, number, **environment):
         output += line
         if not line:
             break
-        for rank, process in re.findall(r"rank (\d+) is process (\d+)", line):
-            processes[int(rank)] = int(process)
+        for each, process in re.findall(r"rank (\d+) is process (\d+)", line):
+            processes[int(each)] = int(process)
     begin = time.monotonic()
-    if ranks - 1 in processes:
-        os.kill(processes[ranks - 1], number)
+    if rank % ranks in processes:
+        os.kill(processes[rank % ranks], number)
     try:
         output += job.communicate(timeout=100)[0]
     except subprocess.TimeoutExpired:
@@ -140,11 +140,16 @@ class Job(unittest.TestCase):
 
     def test_others_say_who_is_stopped(self):
         # Its budget is longer than a process may take to answer.
-        code, output, _ = run_and_stop(3, "patient", signal.SIGSTOP)
-        self.assertNotEqual(code, 0, output)
-        self.assertNotIn("did not end", output)
-        silent = r"; rank 2 \(process \d+ on `.*`\) did not answer lately"
-        self.assertRegex(output, r"rank [01]: [^`]*`(?s:.)*" + silent)
+        def stop(rank):
+            return run_and_stop(3, "patient", signal.SIGSTOP, rank=rank)
+
+        for rank, (code, output, _) in side_by_side(stop, (2, 0)):
+            self.assertNotEqual(code, 0, output)
+            self.assertNotIn("did not end", output)
+            silent = rf"; rank {rank} \(process \d+ on `.*`\) did not answer lately"
+            self.assertRegex(output, r"rank \d: [^`]*`(?s:.)*" + silent)
+            # And nobody else.
+            self.assertNotRegex(output, r"rank \d \(process \d+ on `.*`\), rank")
 
     def test_job_ends_when_a_rank_has_died(self):
         def kill(indirect):
