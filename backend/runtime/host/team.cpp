@@ -8,6 +8,7 @@
 #include "backend/runtime/telemetry/wait_graph.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sched.h>
@@ -20,6 +21,8 @@ constexpr int64_t kDefaultStackBytes = 64 * 1024;
 constexpr int32_t kDefaultTimeoutMs = 60'000;
 // While a process writes why it stops the job.
 constexpr uint64_t kStopClaimed = 0xffff;
+/// An operation of a job that has failed may end by itself within this time.
+constexpr int64_t kLastMs = 2000;
 } // namespace
 
 int64_t HostTeam::leastHeapBytes(const dtile_shmem &shmem) {
@@ -63,6 +66,34 @@ HostTeam::~HostTeam() {
   // sees to it that the process's exit waits for nobody.
   if (!distributed_ || (broken_.ok() && meet("the end of the team").ok()))
     shmem_->ops->close(shmem_);
+  else
+    shmem_->ops->set_monitor(shmem_, nullptr);
+}
+
+void HostTeam::watchJob(std::unique_ptr<Rendezvous> job) {
+  job_ = std::move(job);
+  if (!job_)
+    return;
+  const auto goesOn = [](void *team, const char *operation, int64_t ms, char *words, size_t bytes) {
+    const Status why = static_cast<HostTeam *>(team)->endOf(operation, ms);
+    std::snprintf(words, bytes, "%s", why.message.c_str());
+    return int32_t(why.ok());
+  };
+  const dtile_shmem_monitor monitor = {this, goesOn};
+  shmem_->ops->set_monitor(shmem_, &monitor);
+}
+
+Status HostTeam::endOf(const char *operation, int64_t ms) {
+  Watch &watch = job_->watch();
+  if (watch.hasFailed())
+    return ms < kLastMs ? Status() : watch.failure();
+  const std::string silent = ms > timeoutMs_ ? watch.silentRanks() : std::string();
+  if (silent.empty())
+    return {};
+  const std::string words =
+      format("waited %lld ms in %s; ", static_cast<long long>(ms), operation) + silent;
+  watch.fail({DTILE_TIMEOUT, format("rank %d ", firstLocal()) + words});
+  return {DTILE_TIMEOUT, words};
 }
 
 void HostTeam::beginTelemetry() {
@@ -155,7 +186,9 @@ bool HostTeam::progress() {
 }
 
 Status HostTeam::giveUp(Status why) {
-  const std::string silent = job_ ? job_->watch().silentRanks() : std::string();
+  // Those who have told this process of the failure have named them.
+  const std::string silent =
+      job_ && !hasLostProcess() ? job_->watch().silentRanks() : std::string();
   if (!silent.empty() && why.code == DTILE_TIMEOUT)
     why.message += "; " + silent;
   breakTeam(std::move(why));

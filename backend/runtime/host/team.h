@@ -113,7 +113,10 @@ struct HostTeam final : public dtile_team {
   /// Another process of the job has died, or is out of reach.
   bool hasLostProcess() const { return job_ && job_->watch().hasFailed(); }
   /// Of a job: who notices that a process has died.
-  void watchJob(std::unique_ptr<Rendezvous> job) { job_ = std::move(job); }
+  void watchJob(std::unique_ptr<Rendezvous> job);
+  /// Why this process should wait no longer in an operation of the provider, after so many ms: the
+  /// job has failed, or somebody does not answer.
+  Status endOf(const char *operation, int64_t ms);
   /// Lets the network move. True when another process has stopped the job.
   bool progress();
   /// Reads a cell of a local rank.

@@ -6,8 +6,8 @@
 //
 // Nothing here waits for ever for a process that has died or was stopped. OpenSHMEM's own
 // operations have no limits of time, and its end is collective, also the one at exit; so a thread
-// watches them, and a process whose job has failed leaves without. Launchers end what is left of a
-// job when a process ends with an error.
+// watches them, and asks the runtime who does not answer; and a process whose job has failed leaves
+// without. Launchers end what is left of a job when a process ends with an error.
 #define _GNU_SOURCE
 #include "backend/runtime/shmem/shmem.h"
 
@@ -42,6 +42,9 @@ typedef struct Membership {
   // It has failed, and why.
   int alone;
   char words[kWordsBytes];
+  // Who is asked while an operation waits; locked meanwhile.
+  pthread_mutex_t asking;
+  dtile_shmem_monitor monitor;
 } Membership;
 
 typedef struct Openshmem {
@@ -88,16 +91,38 @@ static void flush(FILE *stream) {
   funlockfile(stream);
 }
 
+// Whether the operation of that deadline is to wait on; or why not.
+static int goesOn(Membership *member, int64_t deadline, char *words) {
+  const int64_t ms = __atomic_load_n(&member->milliseconds, __ATOMIC_RELAXED);
+  const char *operation = __atomic_load_n(&member->operation, __ATOMIC_RELAXED);
+  const int64_t waited = ms - (deadline - nowNs()) / 1000000;
+  pthread_mutex_lock(&member->asking);
+  const dtile_shmem_monitor *monitor = &member->monitor;
+  const int may = !monitor->goes_on ||
+                  monitor->goes_on(monitor->context, operation, waited, words, kWordsBytes);
+  pthread_mutex_unlock(&member->asking);
+  // It may have ended meanwhile, and these be of the next one.
+  return may || __atomic_load_n(&member->deadline, __ATOMIC_ACQUIRE) != deadline;
+}
+
 static void *watch(void *argument) {
   Membership *member = argument;
   const struct timespec pause = {0, (long)kWatchNs};
+  static char words[kWordsBytes];
   for (;;) {
     nanosleep(&pause, NULL);
     int64_t deadline = __atomic_load_n(&member->deadline, __ATOMIC_ACQUIRE);
-    if (deadline == 0 || nowNs() < deadline)
+    if (deadline == 0)
+      continue;
+    const int isKnown = !goesOn(member, deadline, words);
+    if (!isKnown && nowNs() < deadline)
       continue;
     flush(stdout);
     flush(stderr);
+    if (isKnown) {
+      dprintf(STDERR_FILENO, "dtile: rank %d: %s\n", member->rank, words);
+      _exit(1);
+    }
     if (__atomic_load_n(&member->alone, __ATOMIC_ACQUIRE))
       dprintf(STDERR_FILENO, "dtile: rank %d: %s\n", member->rank, member->words);
     dprintf(STDERR_FILENO,
@@ -132,6 +157,16 @@ static void leaveAlone(dtile_shmem *shmem, const char *words) {
   if (words)
     snprintf(member->words, sizeof member->words, "%s", words);
   __atomic_store_n(&member->alone, words != NULL, __ATOMIC_RELEASE);
+}
+
+static void setMonitor(dtile_shmem *shmem, const dtile_shmem_monitor *monitor) {
+  Membership *member = self(shmem)->membership;
+  pthread_mutex_lock(&member->asking);
+  if (monitor)
+    member->monitor = *monitor;
+  else
+    memset(&member->monitor, 0, sizeof member->monitor);
+  pthread_mutex_unlock(&member->asking);
 }
 
 static void *peer(dtile_shmem *shmem, int32_t rank) { return self(shmem)->peers[rank]; }
@@ -264,6 +299,7 @@ static void closeJob(dtile_shmem *shmem) {
   shmem_barrier_all();
   shmem_finalize();
   done(member);
+  setMonitor(shmem, NULL);
   member->closed = 1;
   free(self(shmem)->peers);
   free(shmem);
@@ -283,6 +319,7 @@ static const dtile_shmem_ops kOps = {
     .all_gather = allGather,
     .close = closeJob,
     .leave_alone = leaveAlone,
+    .set_monitor = setMonitor,
 };
 
 // Bytes of "64M", "1g", "4096"; 0 when it is none.
@@ -323,6 +360,7 @@ static Membership *becomeMember(const dtile_shmem_config *config) {
   member->process = getpid();
   member->rank = shmem_my_pe();
   member->timeout_ms = config->timeout_ms > 0 ? config->timeout_ms : kDefaultTimeoutMs;
+  pthread_mutex_init(&member->asking, NULL);
   pthread_t thread;
   if (on_exit(atExit, member) != 0 || pthread_create(&thread, NULL, watch, member) != 0) {
     // If it is registered, so that the exit does not wait for the others.

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define DTILE_SHMEM_VERSION 2
+#define DTILE_SHMEM_VERSION 3
 
 /* Read-modify-write operations on 4- or 8-byte integers; others are made of the last. */
 typedef enum dtile_shmem_amo {
@@ -37,6 +37,15 @@ typedef struct dtile_shmem_config {
 } dtile_shmem_config;
 
 typedef struct dtile_shmem dtile_shmem;
+
+/* Who knows more of the job than the provider. `goes_on` says whether an operation that has waited
+ * for so long should wait on: 1; or 0, and why not, in `words`. Then the process ends with them. A
+ * thread of the provider's asks, several times a second. */
+typedef struct dtile_shmem_monitor {
+  void *context;
+  int32_t (*goes_on)(void *context, const char *operation, int64_t milliseconds, char *words,
+                     size_t words_bytes);
+} dtile_shmem_monitor;
 
 /* The operations of a provider. None fails: a job whose network is gone ends. */
 typedef struct dtile_shmem_ops {
@@ -68,6 +77,9 @@ typedef struct dtile_shmem_ops {
   /* The job has failed, for the reason in `words`: from now on the exit of this process waits for
    * no other one, and its code is not 0. Null: it has recovered, and is left in order again. */
   void (*leave_alone)(dtile_shmem *, const char *words);
+  /* Asks this monitor while operations wait for other processes, until `close`. Null: asks nobody,
+   * and no call of the one before is under way any more. */
+  void (*set_monitor)(dtile_shmem *, const dtile_shmem_monitor *);
 } dtile_shmem_ops;
 
 /* An open provider: this process's place in the job. */

@@ -280,15 +280,22 @@ void trapOnLastRank(dtile_task *task, const void *memory, void *, int64_t) {
   waitForever(task, memory, nullptr, 0);
 }
 
-/// Launches a kernel that fails: all wait for ever, or the last rank gives up.
-dtile_status launchStuck(bool traps) {
+void tellLastRank(dtile_task *task, const void *memory, void *, int64_t) {
+  const auto &frame = *static_cast<const ZeroFrame *>(memory);
+  static constexpr dtile_site kSite = {"job.dtile", "ready", 6, 6};
+  dtile_region cell = region(frame.ready, DTILE_U64, {}, int32_t(frame.head.ranks) - 1);
+  dtile_rt_notify(task, &cell, &kSite);
+}
+
+/// Launches a kernel of one body: all wait for ever, or the last rank gives up, or is told
+/// something.
+dtile_status launchBody(void (*body)(dtile_task *, const void *, void *, int64_t)) {
   const dtile_param_desc params[] = {
       {"right", DTILE_PARAM_TENSOR, DTILE_MODE_INOUT, DTILE_I64, 1, 0, 1},
       {"inbox", DTILE_PARAM_TENSOR, DTILE_MODE_SCRATCH, DTILE_I64, 1, 0, 1},
       {"ready", DTILE_PARAM_SIGNAL, DTILE_MODE_SYMM, DTILE_U64, 0, 0, 1},
   };
-  const dtile_space_desc spaces[] = {
-      {"", 0, -1, 0, 0, nullptr, one, nowhere, 0, traps ? trapOnLastRank : waitForever}};
+  const dtile_space_desc spaces[] = {{"", 0, -1, 0, 0, nullptr, one, nowhere, 0, body}};
   const dtile_signal_desc signals[] = {{2, ranksNotify}};
   const dtile_kernel_desc kernel = {
       DTILE_ABI_VERSION, 0,           "stuck", "job.dtile", 3, 1, 1, 0, params, spaces, signals,
@@ -310,12 +317,12 @@ void recoversFromAnywhere() {
     Arguments arguments = own({tensor(x.data(), {n}), tensor(y.data(), {n * ranks})});
     dtile_status status = DTILE_OK;
     if (round % 3 == 1 && me == ranks - 1) {
-      status = launchStuck(true);
+      status = launchBody(trapOnLastRank);
     } else if (round % 3 == 1) {
       while (status == DTILE_OK)
         status = dtile_launch_all(team, &kAllGather, arguments.data(), 2);
     } else {
-      status = round % 3 == 0 ? launchStuck(true) : dtile_team_barrier(team);
+      status = round % 3 == 0 ? launchBody(trapOnLastRank) : dtile_team_barrier(team);
     }
     // In the third round nothing has failed.
     CHECK((status == DTILE_OK) == (round % 3 == 2));
@@ -361,6 +368,20 @@ int lasting(const std::string &mode) {
   return 0;
 }
 
+/// The last rank takes no part in OpenSHMEM for a while: what it is told does not land, and who
+/// told it waits at the end of a launch.
+int asleep() {
+  CHECK(launchBody(tellLastRank) == DTILE_OK);
+  CHECK(dtile_team_barrier(team) == DTILE_OK);
+  std::printf("rank %d is process %d\n", me, int(getpid()));
+  std::fflush(stdout);
+  // The last rank has been asleep for a while when it is told.
+  usleep(me == ranks - 1 ? 60'000'000 : 500'000);
+  const dtile_status status = launchBody(tellLastRank);
+  std::printf("rank %d: %d: %s\n", me, status, dtile_last_error());
+  return 7;
+}
+
 int failing(const std::string &mode) {
   if (mode == "sizes") {
     void *memory = nullptr;
@@ -368,7 +389,7 @@ int failing(const std::string &mode) {
     std::printf("rank %d: %d: %s\n", me, status, dtile_last_error());
     return 1;
   }
-  dtile_status status = launchStuck(mode == "trap");
+  dtile_status status = launchBody(mode == "trap" ? trapOnLastRank : waitForever);
   std::printf("rank %d: %d: %s\n", me, status, dtile_last_error());
   status = dtile_team_barrier(team);
   std::printf("rank %d: then %d\n", me, status);
@@ -384,7 +405,11 @@ int main(int argc, char **argv) {
   bool fails = mode == "deadlock" || mode == "trap" || mode == "sizes";
   const bool isPatient = mode == "patient";
   const bool lasts = isPatient || mode == "lasting" || mode == "unclosed" || mode == "closing";
-  options.wait_timeout_ms = fails ? 500 : isPatient ? 8000 : lasts ? 1000 : 0;
+  options.wait_timeout_ms = fails              ? 500
+                            : isPatient        ? 8000
+                            : mode == "asleep" ? 4000
+                            : lasts            ? 1000
+                                               : 0;
   options.workers = mode == "workers" ? 3 : 0;
   if (mode == "few")
     launchCount = 5;
@@ -404,6 +429,8 @@ int main(int argc, char **argv) {
   }
   if (lasts)
     return lasting(mode);
+  if (mode == "asleep")
+    return asleep();
   CHECK(dtile_team_local_count(team) == 1);
   if (mode == "recover") {
     launchCount = 5;

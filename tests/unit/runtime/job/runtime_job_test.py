@@ -40,11 +40,11 @@ def run(ranks, mode=None, command=None, **environment):
     return done.returncode, done.stdout
 
 
-def run_and_stop(ranks, mode, number, rank=-1, **environment):
+def run_and_stop(ranks, mode, number, command=None, rank=-1, **environment):
     """A job of which one process, that of the last rank or another, gets a signal once all have
     said that they are there. The exit code, the output and the seconds until it had ended."""
     job = subprocess.Popen(
-        [OSHRUN, "-n", str(ranks), PROGRAM, mode],
+        [*(command or [OSHRUN, "-n", str(ranks)]), PROGRAM, mode],
         env=dict(ENVIRONMENT, **environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -148,8 +148,21 @@ class Job(unittest.TestCase):
             self.assertNotIn("did not end", output)
             silent = rf"; rank {rank} \(process \d+ on `.*`\) did not answer lately"
             self.assertRegex(output, r"rank \d: [^`]*`(?s:.)*" + silent)
-            # And nobody else.
+            # Once in a message, and nobody else.
+            self.assertNotRegex(output, r"(?m)did not answer lately.*did not answer lately")
             self.assertNotRegex(output, r"rank \d \(process \d+ on `.*`\), rank")
+
+    def test_who_is_stopped_on_another_host_is_named_by_who_waits_in_openshmem(self):
+        code, output, seconds = run_and_stop(2, "asleep", signal.SIGSTOP, command=[TWO_HOSTS, "1"])
+        if code == 77:
+            self.skipTest(output.strip())
+        self.assertNotEqual(code, 0, output)
+        self.assertLess(seconds, 40, output)
+        self.assertRegex(
+            output,
+            r"(?m)^dtile: rank 0: waited \d+ ms in shmem_\w+; rank 1 \(process \d+ on `hostb`\) "
+            "did not answer lately",
+        )
 
     def test_job_ends_when_a_rank_has_died(self):
         def kill(indirect):
