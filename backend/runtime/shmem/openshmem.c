@@ -74,8 +74,8 @@ static int64_t nowNs(void) {
 static void waitsFor(Membership *member, const char *operation, int64_t least_ms) {
   int64_t ms = 2 * (int64_t)member->timeout_ms;
   ms = ms > least_ms ? ms : least_ms;
-  __atomic_store_n(&member->operation, operation, __ATOMIC_RELAXED);
-  __atomic_store_n(&member->milliseconds, ms, __ATOMIC_RELAXED);
+  __atomic_store_n(&member->operation, operation, __ATOMIC_RELEASE);
+  __atomic_store_n(&member->milliseconds, ms, __ATOMIC_RELEASE);
   __atomic_store_n(&member->deadline, nowNs() + ms * 1000000, __ATOMIC_RELEASE);
 }
 static void waits(Membership *member, const char *operation) {
@@ -91,18 +91,25 @@ static void flush(FILE *stream) {
   funlockfile(stream);
 }
 
-// Whether the operation of that deadline is to wait on; or why not.
+// Whether the operation of that deadline still waits.
+static int isOf(const Membership *member, int64_t deadline) {
+  return __atomic_load_n(&member->deadline, __ATOMIC_ACQUIRE) == deadline;
+}
+
+// Whether the operation of that deadline has ended, or is to wait on; or why not.
 static int goesOn(Membership *member, int64_t deadline, char *words) {
-  const int64_t ms = __atomic_load_n(&member->milliseconds, __ATOMIC_RELAXED);
-  const char *operation = __atomic_load_n(&member->operation, __ATOMIC_RELAXED);
+  const int64_t ms = __atomic_load_n(&member->milliseconds, __ATOMIC_ACQUIRE);
+  const char *operation = __atomic_load_n(&member->operation, __ATOMIC_ACQUIRE);
+  // Else they may be of the next one.
+  if (!isOf(member, deadline))
+    return 1;
   const int64_t waited = ms - (deadline - nowNs()) / 1000000;
   pthread_mutex_lock(&member->asking);
   const dtile_shmem_monitor *monitor = &member->monitor;
   const int may = !monitor->goes_on ||
                   monitor->goes_on(monitor->context, operation, waited, words, kWordsBytes);
   pthread_mutex_unlock(&member->asking);
-  // It may have ended meanwhile, and these be of the next one.
-  return may || __atomic_load_n(&member->deadline, __ATOMIC_ACQUIRE) != deadline;
+  return may || !isOf(member, deadline);
 }
 
 static void *watch(void *argument) {
@@ -115,7 +122,7 @@ static void *watch(void *argument) {
     if (deadline == 0)
       continue;
     const int isKnown = !goesOn(member, deadline, words);
-    if (!isKnown && nowNs() < deadline)
+    if (!isKnown && (nowNs() < deadline || !isOf(member, deadline)))
       continue;
     flush(stdout);
     flush(stderr);
