@@ -148,6 +148,59 @@ void printSizesApart(Session &session, sema::Program &program, const Choosing &c
          << ")` says that it does not\n";
 }
 
+std::string microseconds(double nanoseconds) {
+  return llvm::formatv("{0:F1} us", nanoseconds / 1000).str();
+}
+
+std::string boundText(const Bound &bound) {
+  return microseconds(bound.nanoseconds) + ", by the " + bound.by;
+}
+
+/// Where the bodies of a role begin in the source; the kernel's name where it has no role so named.
+SourceRange placeOf(const ast::KernelDecl &kernel, llvm::StringRef name) {
+  for (const ast::Role *role : kernel.roles)
+    for (; role; role = role->whenAll)
+      if (role->name.name == name)
+        return role->over ? role->over->range : role->range;
+  return kernel.name.range;
+}
+
+/// Warns of a launch that takes more than twice its bound, at the space that ends last.
+void warnOfSlowLaunch(Session &session, const sema::KernelInstance &instance,
+                      const backend::LaunchTimeline &launch) {
+  constexpr double kMost = 2;
+  const Bound bound = boundOf(launch);
+  if (launch.total <= kMost * bound.nanoseconds || launch.rows.empty())
+    return;
+  using Space = backend::LaunchTimeline::Row;
+  const Space &last =
+      *llvm::max_element(launch.rows, [](const Space &a, const Space &b) { return a.end < b.end; });
+  std::string why = llvm::formatv("bodies: {0}, programs: {1}, each body: {2}", last.bodies,
+                                  last.programs, microseconds(last.work))
+                        .str();
+  if (last.latency > 0)
+    why += ", of waiting beside that: " + microseconds(last.latency);
+  session.diagnostics.report(
+      placeOf(*instance.decl, last.name), diag::slow_code,
+      llvm::formatv("this launch is estimated to take {0}, {1:F1} times as long as its bound of "
+                    "{2}: this space ends last ({3})",
+                    microseconds(launch.total), launch.total / bound.nanoseconds, boundText(bound),
+                    why)
+          .str());
+}
+
+/// The bound of the variant that runs.
+void printBound(Session &session, sema::Program &program, const Choosing &choosing,
+                const Variant &variant, const TargetArch &target, const Modelled &launch,
+                llvm::ArrayRef<int64_t> sizes, llvm::raw_ostream &os) {
+  const auto timeline = VariantModel(session, program, choosing, variant, target, launch.scalars)
+                            .timeline(sizes, launch.ranks);
+  if (!timeline)
+    return;
+  os << "  bound of what runs: " << boundText(boundOf(*timeline)) << '\n';
+  warnOfSlowLaunch(session, *variant.instance, *timeline);
+}
+
 /// One launch of a kernel, by `--sizes`. False after reporting.
 bool explainLaunch(Session &session, sema::Program &program, const Choosing &choosing,
                    const KernelTuning &tuning, const TargetArch &target, llvm::raw_ostream &os) {
@@ -175,8 +228,14 @@ bool explainLaunch(Session &session, sema::Program &program, const Choosing &cho
       tuning.rows.empty()
           ? nullptr
           : measuredRow(session, program, choosing, tuning, instance, target, launch->sizes, ranks);
-  if (!timed.empty())
+  if (!timed.empty()) {
     printTimes(timed, row ? &row->choice.constants : nullptr, os);
+    const auto runs = llvm::find_if(timed, [&](const Timed &one) {
+      return one.number && (!row || one.variant->constants == row->choice.constants);
+    });
+    if (runs != timed.end())
+      printBound(session, program, choosing, *runs->variant, target, *launch, sizes, os);
+  }
   if (ranks > 1)
     printSizesApart(session, program, choosing, instance, os);
   if (row)
@@ -187,10 +246,6 @@ bool explainLaunch(Session &session, sema::Program &program, const Choosing &cho
     os << "  nothing near these sizes was measured: "
        << text(choosing.possible[choosing.kept.front()].constants) << " runs\n";
   return true;
-}
-
-std::string microseconds(double nanoseconds) {
-  return llvm::formatv("{0:F1} us", nanoseconds / 1000).str();
 }
 
 /// The same of a kernel that leaves nothing to choose. False after reporting.
@@ -218,12 +273,12 @@ bool explainOnlyLaunch(Session &session, sema::Program &program, const ast::Kern
     if (value.kind == sema::GenericValue::Kind::Int)
       constants += (constants.empty() ? "" : " ") + generic.name.name.str() + "=" +
                    std::to_string(value.intValue);
-  const Bound bound = boundOf(*timeline);
   printTable(
       {{"constants", "us", "bound"},
        {constants.empty() ? "-" : constants, llvm::formatv("{0:F1}", timeline->total / 1000).str(),
-        microseconds(bound.nanoseconds) + ", by the " + bound.by}},
+        boundText(boundOf(*timeline))}},
       os);
+  warnOfSlowLaunch(session, *variant.instance, *timeline);
   return true;
 }
 
