@@ -313,7 +313,8 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
     llvm::Value *isAlone = inner.CreateICmpEQ(range.parts, inner.getInt32(1));
     inner.CreateCondBr(inner.CreateOr(isAlone, isOwn), own, after);
     inner.SetInsertPoint(own);
-    // Hardware knows where programs of a cluster number their clusters from the first one on.
+    // `known`: what the hardware says, so that nothing is divided. The first space begins at the
+    // first cluster, and a space that is alone has all of them.
     const auto clustersIn = [&](llvm::Value *programs, llvm::Value *known) {
       programs = inner.CreateTrunc(programs, inner.getInt32Ty());
       if (known && arePairs)
