@@ -27,6 +27,7 @@ public:
 protected:
   /// Of a loop that programs share, this one's part of the iterations.
   std::pair<llvm::Value *, llvm::Value *> loopBounds(ir::Op &op) override;
+  /// i64: where this program's part of the positions from `first` to `end` begins and ends.
   [[nodiscard]] std::pair<llvm::Value *, llvm::Value *> partOf(llvm::Value *first, llvm::Value *end,
                                                                llvm::Value *step);
   /// Emits the loop of a program over its bodies and parts of bodies (divided_bodies.h).
