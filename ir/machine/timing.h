@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Times of operations, by machine. Those of the H100 were fitted to 35,040 times of bf16 products:
 // 229 random shapes, up to 192 configurations each (docs/measurements/model.md). Not fitted:
-// clusterBarrier, clusterRate, copyWarpRate, foldedRate, foldedUnit, transposeRate,
-// transposeStage and memoryRate, which are read from few shapes, and cacheRate and cacheRows, read
-// from 1,069 times of 15 products on an H200 (docs/decisions/tiles_of_any_height.md).
+// - launch, read from small products on an H200 (docs/decisions/short_starts.md);
+// - clusterBarrier, clusterRate, copyWarpRate, foldedRate, foldedUnit, transposeRate,
+//   transposeStage and memoryRate, read from few shapes;
+// - cacheRate and cacheRows, read from 1,069 times of 15 products on an H200
+//   (docs/decisions/tiles_of_any_height.md).
 #pragma once
 
 #include "ir/machine/target_facts.h"
