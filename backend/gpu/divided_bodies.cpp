@@ -42,7 +42,7 @@ double partialTime(const Op &loop, const TargetFacts &machine) {
   for (const ir::Value *sum : loop.results())
     bytes += model::bytesOf(sum->type());
   return kWays * machine.timing.memoryLatency + bytes / machine.timing.localRate +
-         machine.timing.tmaLoop;
+         machine.timing.tmaLoop + machine.timing.sharedStart;
 }
 
 DividedBodies::DividedBodies(llvm::IRBuilder<> &builder, const BodyRange &range,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/gpu/device.h"
+#include "backend/gpu/launch_kinds.h"
 #include "backend/launch/frame.h"
 #include "backend/llvm/lowering.h"
 #include "backend/runtime/device_abi.h"
@@ -133,6 +134,8 @@ struct KernelScaffold {
   mutable llvm::DenseMap<int64_t, llvm::Value *> loaded;
   /// Functions that count notifies, by signal parameter: i64 (launch, frame, cell).
   mutable llvm::DenseMap<const ir::Op *, llvm::Function *> expected;
+  /// What is known of launches by their kind.
+  mutable llvm::SmallVector<LaunchFact, 8> facts;
 };
 
 /// Bodies of a space that a program runs: first, first + step, … below count. All i64.
@@ -162,8 +165,9 @@ struct BodyRange {
 /// Those, and what else a program has.
 [[nodiscard]] unsigned launchedThreads(ir::Op &kernel);
 
-/// Emits the GPU function of a kernel, called `entry`. The frame's places must be known.
-void lowerKernel(GpuModule &module, ir::Op &kernel, const launch::Frame &frame,
-                 llvm::StringRef entry);
+/// Emits the GPU function of a kernel, called `entry`. The frame's places must be known. Returns
+/// what is known of launches by their kind.
+llvm::SmallVector<LaunchFact, 8> lowerKernel(GpuModule &module, ir::Op &kernel,
+                                             const launch::Frame &frame, llvm::StringRef entry);
 
 } // namespace dtile::backend::gpu

@@ -42,8 +42,12 @@ namespace {
 /// One kernel's code and what its image says of it.
 struct Compiled {
   std::string kernel;
+  /// Its function, or that of other launches than those of a kind (launch_kinds.h).
+  std::string entry;
   ir::Op *source = nullptr;
   launch::DeviceImage image;
+  llvm::SmallVector<LaunchFact, 8> facts;
+  OwnFunctions own = OwnFunctions::All;
 };
 
 /// What estimates of times need (lowerCost), and bodies may not.
@@ -107,7 +111,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   compiled.source = &kernel;
   launch::DeviceImage &image = compiled.image;
   image.prologue = launch::lowerPrologue(host_, frame, prefix + ".prologue");
-  image.entry = name;
+  compiled.entry = name;
   image.threads = int32_t(launchedThreads(kernel));
   image.variant = int32_t(kernel.getOr(ir::attr::variant, 0));
   image.protocol = int32_t(kernel.getOr(ir::attr::protocol, 0));
@@ -116,8 +120,20 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   const TargetFacts &machine = options_.machine ? *options_.machine : device_.facts();
   image.machine = differences(machine.timing, device_.facts().timing);
   image.launchTime = launchTime(kernel, machine);
+  image.pairTime = int32_t(machine.timing.pairStart);
   image.linkRate = std::max(int32_t(std::lround(machine.timing.linkRate)), 1);
-  gpu::lowerKernel(module, kernel, frame, image.entry);
+  compiled.facts = gpu::lowerKernel(module, kernel, frame, name);
+  const auto isLarge = [&] {
+    const auto count = [&](OpKind kind) {
+      return llvm::count_if(kernel.body().ops(), [&](const Op &op) { return op.is(kind); });
+    };
+    return count(OpKind::SignalParam) > 0 || count(OpKind::Space) > 1;
+  };
+  if (frame.tensorMaps().empty() || isLarge())
+    compiled.own = OwnFunctions::Plain;
+  for (auto [row, entry] :
+       llvm::zip_equal(image.entries, entriesOf(name, compiled.facts, compiled.own)))
+    row = entry;
   image.target = device_.vendor().str();
   image.arch = device_.arch().str();
   image.shmem = options_.shmem;
@@ -187,6 +203,8 @@ llvm::Error DeviceCompiler::run() {
     module.debug.finish();
     if (llvm::Error error = module.takeError())
       return error;
+    for (const Compiled &kernel : kernels_)
+      splitByLaunchKind(*code_->getFunction(kernel.entry), kernel.facts, kernel.own);
   }
   if (llvm::Error error = host_.takeError())
     return error;
@@ -225,9 +243,10 @@ llvm::Expected<std::vector<Image>> DeviceCompiler::imagesOf(const Vendor &vendor
   if (!module)
     return module.takeError();
   for (const Compiled &other : kernels_)
-    if (llvm::Function *entry = (*module)->getFunction(other.image.entry);
-        entry != nullptr && other.image.entry != kernel.image.entry)
-      entry->eraseFromParent();
+    for (const std::string &entry : other.image.entries)
+      if (llvm::Function *function = (*module)->getFunction(entry);
+          function && other.entry != kernel.entry)
+        function->eraseFromParent();
   if (llvm::Error error = (*module)->materializeAll())
     return error;
   auto machine = newMachine(kernel.image.frameBytes);
@@ -237,7 +256,7 @@ llvm::Expected<std::vector<Image>> DeviceCompiler::imagesOf(const Vendor &vendor
   auto images = vendor.images(**module, **machine, device_, options_.assemble);
   if (images)
     for (Image &image : *images)
-      image.entry = kernel.image.entry;
+      image.entry = kernel.entry;
   return images;
 }
 
@@ -285,11 +304,11 @@ llvm::Error leaveOut(llvm::ArrayRef<Compiled> kernels, const llvm::StringMap<std
   if (const auto all = tooLong.find(""); all != tooLong.end())
     return llvm::createStringError(all->second);
   for (const Compiled &kernel : kernels) {
-    const auto missing = tooLong.find(kernel.image.entry);
+    const auto missing = tooLong.find(kernel.entry);
     if (missing == tooLong.end())
       continue;
     const bool hasOther = llvm::any_of(kernels, [&](const Compiled &other) {
-      return other.kernel == kernel.kernel && !tooLong.contains(other.image.entry);
+      return other.kernel == kernel.kernel && !tooLong.contains(other.entry);
     });
     if (!hasOther)
       return llvm::createStringError("`" + kernel.kernel + "`: " + missing->second);
@@ -322,8 +341,7 @@ void warnOfSlow(llvm::ArrayRef<Compiled> kernels, const Image &image, llvm::Stri
                 launch::Package &package) {
   for (const Compiled &kernel : kernels)
     for (const KernelStats &stats : image.stats)
-      if (const std::string why = stats.entry == kernel.image.entry ? whySlow(stats) : "";
-          !why.empty()) {
+      if (const std::string why = stats.entry == kernel.entry ? whySlow(stats) : ""; !why.empty()) {
         const std::string &constants = kernel.image.constants;
         package.warn(kernel.source->loc(), "`" + kernel.kernel + "`" +
                                                (constants.empty() ? "" : " with " + constants) +
@@ -340,8 +358,8 @@ void writeStats(llvm::ArrayRef<KernelStats> stats, llvm::ArrayRef<Compiled> kern
   os << llvm::left_justify("kernel", width)
      << "  threads  registers  spill-stores  spill-loads  stack  shared\n";
   for (const Compiled &kernel : kernels) {
-    const auto *found = llvm::find_if(
-        stats, [&](const KernelStats &stat) { return stat.entry == kernel.image.entry; });
+    const auto *found =
+        llvm::find_if(stats, [&](const KernelStats &stat) { return stat.entry == kernel.entry; });
     const KernelStats none;
     const KernelStats &stat = found == stats.end() ? none : *found;
     os << llvm::left_justify(kernel.kernel, width)
@@ -418,7 +436,7 @@ llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
     llvm::Constant *data =
         compiler.host().bytes(name, image.packed.empty() ? image.bytes : image.packed);
     for (const Compiled &kernel : compiler.kernels()) {
-      const std::string &entry = kernel.image.entry;
+      const std::string &entry = kernel.entry;
       if (tooLong.contains(entry) || (!image.entry.empty() && image.entry != entry))
         continue;
       launch::DeviceImage row = kernel.image;

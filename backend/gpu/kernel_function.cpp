@@ -34,6 +34,12 @@ llvm::Value *KernelFunction::loadFrame(int64_t offset, llvm::Type *type) {
   return known;
 }
 
+llvm::Value *KernelFunction::launchFact(llvm::Value *fact, const InKinds &in) {
+  if (!llvm::isa<llvm::Constant>(fact))
+    kernel_.facts.push_back({fact, in});
+  return fact;
+}
+
 Parts KernelFunction::outside(ir::Value *value) {
   if (partTypes(value->type()).empty())
     return {};

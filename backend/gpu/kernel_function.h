@@ -43,6 +43,8 @@ public:
   /// A part of the frame, in the function's entry block: uniform over the launch.
   [[nodiscard]] llvm::Value *loadFrame(int64_t offset, llvm::Type *type);
   [[nodiscard]] llvm::Value *frameAddress(int64_t offset);
+  /// Says what a value, which is the same in all threads of a launch, is in each kind of launch.
+  llvm::Value *launchFact(llvm::Value *fact, const InKinds &in);
 
 protected:
   Parts outside(ir::Value *value) override;

@@ -316,9 +316,9 @@ void GpuLaunchEstimate::pair(const Work &work, Launch &launch) {
   const BodyMeans means = recorded_.front().means(work.counts.front(), double(launch.together),
                                                   double(launch.running), /*isPaired=*/true);
   const auto alone = double(launch.weights[0] + launch.latencies[0]);
-  const int32_t inPairs = dtile_pair_programs(paired, room, work.bodies[0], launch.first[1],
-                                              double(launch.facts[0].divide) / alone,
-                                              alone / double(means.weight + launch.latencies[0]));
+  const int32_t inPairs = dtile_pair_programs(
+      paired, room, work.bodies[0], launch.first[1], double(launch.facts[0].divide) / alone,
+      alone / double(means.weight + launch.latencies[0]), machine_.timing.pairStart / alone);
   if (inPairs == 0)
     return;
   launch.bodies[0] = paired;
@@ -328,6 +328,7 @@ void GpuLaunchEstimate::pair(const Work &work, Launch &launch) {
     launch.first[s] += moved;
   launch.programs += moved;
   addTimes(launch);
+  launch.total += machine_.timing.pairStart;
 }
 
 int32_t GpuLaunchEstimate::residentInClusters(int32_t parts) const {

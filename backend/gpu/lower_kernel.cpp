@@ -270,11 +270,14 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
                       inner.getInt32(gpu_.site(space, before))});
   }
   body->lowerCaptured(space);
+  // Programs share loads, and bodies of the last round, only where all comes by TMA.
+  constexpr InKinds kOnlyByTma = {.plain = 0, .split = 0, .copied = 0};
   // Clusters of such a launch share loads of one space, and no loops.
   llvm::Value *arePairs = nullptr;
   if (llvm::any_of(spaces_, [](Op *other) { return mayPairBodies(*other); })) {
     constexpr size_t kPaired = offsetof(dtile_device_launch, paired);
-    arePairs = inner.CreateIsNotNull(launchField(kPaired, b.getInt32Ty(), "paired"));
+    llvm::Value *areThere = launchFact(launchField(kPaired, b.getInt32Ty(), "paired"), kOnlyByTma);
+    arePairs = inner.CreateIsNotNull(areThere);
   }
   llvm::Value *paired = mayPairBodies(space) ? arePairs : nullptr;
   llvm::Value *count = inner.getInt64(1);
@@ -287,21 +290,21 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
   if (sharesBodies(space))
     range.taken = bodiesTaken(inner, number);
   if (paired) {
-    llvm::Value *rank = gpu_.device.clusterOps()->rank(inner);
+    llvm::Value *rank = launchFact(gpu_.device.clusterOps()->rank(inner), kOnlyByTma);
     range.paired = paired;
     range.half = inner.CreateSelect(paired, rank, inner.getInt32(0));
   }
   if (dividedLoop(space)) {
     constexpr size_t kDivided = offsetof(dtile_device_launch, divided);
-    llvm::Value *spaces = launchField(kDivided, b.getInt32Ty(), "divided");
+    llvm::Value *spaces = launchFact(launchField(kDivided, b.getInt32Ty(), "divided"), kOnlyByTma);
     llvm::Value *own = inner.CreateAnd(spaces, inner.getInt32(1u << unsigned(number)));
     range.divided = inner.CreateIsNotNull(own);
   }
   llvm::BasicBlock *after = nullptr;
   if (mayShareLoops(space)) {
     const ClusterOps &clusters = *gpu_.device.clusterOps();
-    range.parts = clusters.size(inner);
-    range.part = clusters.rank(inner);
+    range.parts = launchFact(clusters.size(inner), {.plain = 1, .shared = 1});
+    range.part = launchFact(clusters.rank(inner), {.plain = 0, .shared = 0});
     if (arePairs) {
       range.parts = inner.CreateSelect(arePairs, inner.getInt32(1), range.parts);
       range.part = inner.CreateSelect(arePairs, inner.getInt32(0), range.part);
@@ -541,7 +544,8 @@ unsigned launchedThreads(Op &kernel) {
   return bodyThreads(kernel) + (hasStagedLoads(kernel) ? TargetFacts::kHelperThreads : 0);
 }
 
-void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm::StringRef entry) {
+llvm::SmallVector<LaunchFact, 8> lowerKernel(GpuModule &module, Op &kernel,
+                                             const launch::Frame &frame, llvm::StringRef entry) {
   SharedMemoryFit memory(module, kernel);
   do {
     KernelScaffold scaffold;
@@ -550,12 +554,13 @@ void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm
     scaffold.threads = launchedThreads(kernel);
     KernelLowering(module, scaffold).lower(entry);
     if (memory.fits())
-      return;
+      return scaffold.facts;
     scaffold.function->eraseFromParent();
     for (const auto &[signal, function] : scaffold.expected)
       function->eraseFromParent();
   } while (memory.takeLess());
   memory.report();
+  return {};
 }
 
 } // namespace dtile::backend::gpu

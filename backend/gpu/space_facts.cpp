@@ -157,7 +157,8 @@ bool sharesBodies(const Op &space) {
 double exchangeTime(const Op &space, const TargetFacts &machine) {
   double time = 0;
   for (const Op &op : space.body().ops())
-    time += model::exchangeTime(op, machine);
+    if (const double one = model::exchangeTime(op, machine); one > 0)
+      time += one + machine.timing.sharedStart;
   return time;
 }
 

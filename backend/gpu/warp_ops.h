@@ -16,6 +16,9 @@ public:
   static constexpr unsigned kWarpThreads = 32;
   /// Barrier of the warp's threads (PTX: bar.warp.sync).
   virtual void syncWarp(llvm::IRBuilder<> &b) const = 0;
+  /// Arrives at one of the program's barriers, of so many threads, and does not wait there for the
+  /// others (PTX: barrier.arrive).
+  virtual void arriveAtBarrier(llvm::IRBuilder<> &b, unsigned which, unsigned threads) const = 0;
   /// i32 or i64: the value of the warp's first thread (shfl.sync.idx). The assembler then knows
   /// that it is the same in all: addresses and branches that follow from it cost little.
   [[nodiscard]] virtual llvm::Value *uniform(llvm::IRBuilder<> &b, llvm::Value *value) const = 0;

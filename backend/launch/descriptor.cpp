@@ -267,6 +267,10 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
     scratch.push_back(
         llvm::ConstantStruct::get(m_.abi.deviceScratch, {i32(object.param), i32(object.copies),
                                                          i32(object.flagged), i32(0)}));
+  static_assert(DTILE_LAUNCH_KINDS == 4);
+  const auto entry = [&](dtile_launch_kind kind) {
+    return image.entries[kind].empty() ? m_.null() : m_.string(image.entries[kind]);
+  };
   llvm::Constant *fields[] = {i32(DTILE_DEVICE_ABI_VERSION),
                               i32(image.format),
                               m_.string(image.target),
@@ -274,7 +278,10 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               m_.string(image.shmem),
                               image.data,
                               i64(image.bytes),
-                              m_.string(image.entry),
+                              entry(DTILE_LAUNCH_PLAIN),
+                              entry(DTILE_LAUNCH_SPLIT),
+                              entry(DTILE_LAUNCH_SHARED),
+                              entry(DTILE_LAUNCH_COPIED),
                               i32(image.threads),
                               i32(image.sharedBytes),
                               i64(image.frameBytes),
@@ -300,7 +307,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               i32(image.packedBytes),
                               i64(image.partialBytes),
                               i32(image.scratch.size()),
-                              i32(0),
+                              i32(image.pairTime),
                               m_.array(prefix + ".scratch", m_.abi.deviceScratch, scratch),
                               m_.array(prefix + ".engine", pointer(), image.engine)};
   return llvm::ConstantStruct::get(m_.abi.image, fields);

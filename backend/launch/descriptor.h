@@ -41,7 +41,8 @@ struct DeviceImage {
   int64_t bytes = 0;
   /// Of `data`, where that is compressed; else 0.
   int64_t packedBytes = 0;
-  std::string entry;
+  /// Its functions, by dtile_launch_kind; empty: it is not launched so.
+  std::string entries[DTILE_LAUNCH_KINDS];
   int32_t threads = 0;
   int32_t sharedBytes = 0;
   int64_t frameBytes = 0;
@@ -60,6 +61,8 @@ struct DeviceImage {
   std::string machine;
   /// Nanoseconds of a launch whose bodies do nothing.
   int32_t launchTime = 0;
+  /// What one takes more whose programs share loads.
+  int32_t pairTime = 0;
   /// Bytes a nanosecond between devices.
   int32_t linkRate = 0;
   /// In `sites`; -1: none.

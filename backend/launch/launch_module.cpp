@@ -24,8 +24,8 @@ static_assert(sizeof(dtile_signal_desc) == 16);
 static_assert(offsetof(dtile_device_space, waits) == 24 && sizeof(dtile_device_space) == 40);
 static_assert(sizeof(dtile_device_scratch) == 16);
 static_assert(offsetof(dtile_device_image, bytes) == 40 &&
-              offsetof(dtile_device_image, sites) == 160 &&
-              offsetof(dtile_device_image, constants) == 184 && sizeof(dtile_device_image) == 232);
+              offsetof(dtile_device_image, sites) == 184 &&
+              offsetof(dtile_device_image, constants) == 208 && sizeof(dtile_device_image) == 256);
 static_assert(sizeof(dtile_tuned_size) == 8 && offsetof(dtile_tuned_row, sizes) == 32 &&
               sizeof(dtile_tuned_row) == 48);
 static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 144);
@@ -47,8 +47,8 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   signal = make("dtile_signal_desc", {i, p});
   deviceSpace = make("dtile_device_space", {i, i, i, i, i, i, i, i, i, i});
   deviceScratch = make("dtile_device_scratch", {i, i, i, i});
-  image = make("dtile_device_image", {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p, p, p, p,
-                                      p, p, p, i, i, p, i, i, i, i, p, i, i, l, i, i, p, p});
+  image = make("dtile_device_image", {i, i, p, p, p, p, l, p, p, p, p, i, i, l, p, p, p, p, p, p,
+                                      p, p, p, p, i, i, p, i, i, i, i, p, i, i, l, i, i, p, p});
   kernel = make("dtile_kernel_desc",
                 {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p, l, l, p, i, i, p, p});
   tunedSize = make("dtile_tuned_size", {i, i});

@@ -2,6 +2,7 @@
 // Finds and runs ptxas, and reads what it says.
 #include "backend/nvptx/ptxas.h"
 
+#include "backend/gpu/launch_kinds.h"
 #include "frontend/base/check.h"
 #include "frontend/base/child_process.h"
 #include "frontend/base/parallel.h"
@@ -122,8 +123,9 @@ struct EntryText {
   std::string text;
 };
 
-/// Text by entries, which LLVM prints as `.visible .entry NAME(`, and ends by a brace at the
-/// beginning of a line. A text with full debug information, which speaks of all code, is one piece.
+/// Text by kernels, each with its functions for kinds of launches. LLVM prints entries as `.visible
+/// .entry NAME(`, and ends them by a brace at the beginning of a line. A text with full debug
+/// information, which speaks of all code, is one piece.
 std::vector<EntryText> splitEntries(llvm::StringRef ptx) {
   constexpr llvm::StringLiteral kEntry = ".visible .entry ";
   struct Lines {
@@ -152,11 +154,13 @@ std::vector<EntryText> splitEntries(llvm::StringRef ptx) {
   const bool isWhole = isEntry || ptx.contains(".debug_info");
   std::vector<EntryText> texts;
   for (const Lines &own : pieces) {
-    if (own.entry.empty() || isWhole)
+    const bool isOther = llvm::any_of(
+        pieces, [&](const Lines &other) { return gpu::isEntryOf(own.entry, other.entry); });
+    if (own.entry.empty() || isWhole || isOther)
       continue;
     EntryText &made = texts.emplace_back(EntryText{own.entry, ""});
     for (const Lines &piece : pieces)
-      if (piece.entry.empty() || &piece == &own)
+      if (piece.entry.empty() || &piece == &own || gpu::isEntryOf(piece.entry, own.entry))
         made.text += piece.text;
   }
   if (texts.size() < 2)

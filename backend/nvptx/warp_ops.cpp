@@ -16,6 +16,11 @@ class HopperWarpOps : public gpu::WarpOps {
 public:
   void syncWarp(Builder &b) const override { emitPtx(b, "bar.warp.sync -1;", "~{memory}", {}); }
 
+  void arriveAtBarrier(Builder &b, unsigned which, unsigned threads) const override {
+    emitPtx(b, "bar.arrive " + llvm::Twine(which) + ", " + llvm::Twine(threads) + ";", "~{memory}",
+            {});
+  }
+
   Value *fromLane(Builder &b, Value *value, Value *lane) const override {
     return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
                              {b.getInt32(-1), value, lane, b.getInt32(31)});

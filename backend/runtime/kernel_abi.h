@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 17
+#define DTILE_ABI_VERSION 18
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -196,6 +196,15 @@ typedef enum dtile_loading {
   DTILE_BY_TMA = 1
 } dtile_loading;
 
+/* Launches for which an image may have functions of their own. */
+typedef enum dtile_launch_kind {
+  DTILE_LAUNCH_PLAIN,  /* all tiles come by TMA, and programs share nothing */
+  DTILE_LAUNCH_SPLIT,  /* the same, but the programs of a cluster share loops */
+  DTILE_LAUNCH_SHARED, /* the same, but programs share loads, or bodies of the last round */
+  DTILE_LAUNCH_COPIED, /* not all tiles come by TMA; all others */
+  DTILE_LAUNCH_KINDS
+} dtile_launch_kind;
+
 /* Code for one kind of device. The host side of a launch is here too: it may differ from the
  * host target's, as frames hold what device_abi.h says.
  *
@@ -211,12 +220,13 @@ typedef enum dtile_image_format {
 typedef struct dtile_device_image {
   uint32_t device_abi_version; /* DTILE_DEVICE_ABI_VERSION */
   int32_t format;
-  const char *target;   /* "nvptx", "amdgpu" */
-  const char *arch;     /* "sm_90a", "gfx942" */
-  const char *shmem;    /* provider: a name of backend/device_library/providers.def */
-  const void *data;     /* compressed where `packed_bytes` is not 0 */
-  int64_t bytes;        /* of the image itself */
-  const char *entry;    /* the kernel's name in it */
+  const char *target; /* "nvptx", "amdgpu" */
+  const char *arch;   /* "sm_90a", "gfx942" */
+  const char *shmem;  /* provider: a name of backend/device_library/providers.def */
+  const void *data;   /* compressed where `packed_bytes` is not 0 */
+  int64_t bytes;      /* of the image itself */
+  /* its functions in it, by dtile_launch_kind; null: it cannot be launched so */
+  const char *entries[DTILE_LAUNCH_KINDS];
   int32_t threads;      /* of a program */
   int32_t shared_bytes; /* dynamic shared memory of a program */
   int64_t frame_bytes;
@@ -266,7 +276,9 @@ typedef struct dtile_device_image {
   int32_t packed_bytes;
   /* of the sums that a program leaves for another one of a body that is divided (device_abi.h) */
   int64_t partial_bytes;
-  int32_t nscratch, reserved;
+  int32_t nscratch;
+  /* nanoseconds that a launch is estimated to take more whose programs share loads (`paired`) */
+  int32_t pair_time;
   const dtile_device_scratch *scratch;
   /* null where no space leaves its transfers to the copy engine; else one a space, or null: lists
    * what body number `body` puts and notifies at other ranks, by dtile_rt_engine_* */

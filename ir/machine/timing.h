@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Times of operations, by machine. Those of the H100 were fitted to 35,040 times of bf16 products:
 // 229 random shapes, up to 192 configurations each (docs/measurements/model.md). Not fitted:
-// - launch, read from small products on an H200 (docs/decisions/short_starts.md);
+// - launch, tmaStart, sharedStart and pairStart, read from small products on an H200
+//   (docs/decisions/launch_kinds.md);
 // - clusterBarrier, clusterRate, copyWarpRate, foldedRate, foldedUnit, transposeRate,
 //   transposeStage and memoryRate, read from few shapes;
 // - cacheRate and cacheRows, read from 1,069 times of 15 products on an H200
@@ -13,7 +14,9 @@
 namespace dtile {
 
 inline constexpr Timing kHopperTiming = {.launch = 3570,
-                                         .tmaStart = 1300,
+                                         .tmaStart = 900,
+                                         .sharedStart = 450,
+                                         .pairStart = 1000,
                                          .groupRate = 3965,
                                          .groupHalfColumns = 29,
                                          .warpRate = 1730,

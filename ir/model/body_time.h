@@ -256,7 +256,7 @@ private:
       const double own = bytesAhead(op, machine_);
       if (own == 0)
         continue;
-      bytes += own;
+      bytes += isTma ? tmaBytesAhead(op) : own;
       const double share = isPaired_ && op.get(ir::attr::multicast) ? 0.5 : 1;
       cached = d_.add(cached, d_.mul(d_.real(share / timing.cacheRate),
                                      d_.byRowStart(op, cacheBytesAhead(op, machine_))));

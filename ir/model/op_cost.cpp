@@ -31,7 +31,8 @@ bool isMatrixProduct(const Op &dot) {
 
 /// Columns of the sum that one warpgroup or program computes.
 double columnsOf(const Op &dot) {
-  return double(dot.result()->type().shape().back() / ir::columnSharers(dot));
+  const int64_t columns = dot.result()->type().shape().back() / ir::columnSharers(dot);
+  return double(columns);
 }
 
 /// Rows (0) or columns (1) of a tile in the part of its first thread, which has most of them: the
@@ -306,6 +307,16 @@ double bytesAhead(const Op &op, const TargetFacts &machine) {
   const ir::Type type = op.result()->type();
   const int64_t row = type.shape().back() * dtypeBytes(type.dtype());
   return bytesOf(type) * (row < kLineBytes ? machine.timing.shortRowFactor : 1.0);
+}
+
+double tmaBytesAhead(const Op &op) {
+  constexpr int64_t kLeastRowBytes = 104;
+  if (!isAhead(op))
+    return 0;
+  const int64_t row = op.getOr(ir::attr::swizzle, 0);
+  if (!ir::comesVia(op, ir::LoadPath::Tma) || row == 0)
+    return bytesOf(op.result()->type());
+  return bytesOf(op.result()->type()) / double(row) * double(std::max(row, kLeastRowBytes));
 }
 
 ByRowStart cacheBytesAhead(const Op &op, const TargetFacts &machine) {

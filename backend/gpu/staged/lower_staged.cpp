@@ -118,19 +118,32 @@ private:
   /// By which path tiles come in this launch, and what follows from that.
   void findPaths(Op &space, Ring &ring);
   void beginBarriers(const Op &space, const Ring &ring, const BodyRange &range);
-  /// A row of barriers, and how many arrivals complete each (i32).
+  /// A row of barriers, and how many arrivals complete each (i32); in which launches they are used
+  /// (i1; null: in all).
   struct Barriers {
     Value *first;
     int64_t count;
     Value *arrivals;
+    Value *isUsed = nullptr;
   };
-  /// By the first thread of each warp.
-  void initBarriers(const Ring &ring, llvm::ArrayRef<Barriers> all);
+  /// By the load warp: the barriers of the ring that it needs to begin.
+  void initRing(const Ring &ring, llvm::ArrayRef<Barriers> rows);
+  /// By the first threads of the other warps; `warp`: which of them (i32).
+  void initBarriers(Value *warp, llvm::ArrayRef<Barriers> all);
+  /// i1: in this launch the load warp needs nothing of what other warps do before bodies begin;
+  /// null where that is so in none.
+  [[nodiscard]] Value *loadsAtOnce(const Op &space, const Ring &ring, const BodyRange &range);
   /// Gives the warpgroups that multiply registers of the one that copies, where their sums need
   /// more than all have. (Only there: ptxas refuses some kernels whose warpgroups would need none
   /// of them.)
   void moveRegisters(const Ring &ring, bool copies);
   [[nodiscard]] bool movesRegisters(const Ring &ring) const;
+  /// i64: what a tensor map is good for in this launch (Frame::MapUse).
+  [[nodiscard]] Value *useOf(const launch::Frame::TensorMap &map) {
+    constexpr auto kWhole = int64_t(launch::Frame::kWholeMap);
+    return launchFact(loadFrame(map.usable, b.getInt64Ty()),
+                      {.plain = kWhole, .split = kWhole, .shared = kWhole});
+  }
   /// i1
   [[nodiscard]] Value *areMapsUsable();
   /// i1: TMA cannot read all boxes, or tiles have to be transposed.
@@ -210,36 +223,64 @@ void StagedSpace::makeSlots(Ring &ring) {
   output.tile.base = gpu_.shared(b, output.tile.bytes, ir::kSharedWordBytes);
 }
 
-// Each barrier takes a thread some ten cycles, and all others wait: warps share the barriers of a
-// row, and the last three share single ones. The load warp needs the maps first.
-void StagedSpace::initBarriers(const Ring &ring, llvm::ArrayRef<Barriers> all) {
+// The load warp initializes what it needs to begin, a lane each barrier of a row; it needs the maps
+// first.
+void StagedSpace::initRing(const Ring &ring, llvm::ArrayRef<Barriers> rows) {
   const BulkCopies &ops = *gpu_.device.bulkCopies();
-  constexpr unsigned kLast = 3;
+  Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
+  when(b.CreateIsNull(lane), "first", [&] {
+    when(areMapsUsable(), "prefetch", [&] {
+      for (const auto &map : kernel_.layout->tensorMaps())
+        ops.prefetchTensorMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
+    });
+    b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
+  });
+  Value *own = b.CreateMul(lane, b.getInt32(uint32_t(ir::kMbarrierBytes)));
+  for (const Barriers &row : rows) {
+    DTILE_CHECK(row.count <= int64_t(WarpOps::kWarpThreads), "a warp has a lane for each stage");
+    when(b.CreateICmpULT(lane, b.getInt32(uint32_t(row.count))), "row",
+         [&] { ops.initBarrier(b, b.CreateAdd(row.first, own), row.arrivals); });
+  }
+  ops.publishBarriers(b);
+  gpu_.device.warpOps()->syncWarp(b);
+}
+
+// Each barrier takes a thread some ten cycles: the other warps share them.
+void StagedSpace::initBarriers(Value *warp, llvm::ArrayRef<Barriers> all) {
+  const BulkCopies &ops = *gpu_.device.bulkCopies();
   const unsigned groupWarps = threads_ / WarpOps::kWarpThreads;
   const unsigned warps = groupWarps + TargetFacts::kHelperThreads / WarpOps::kWarpThreads;
-  Value *warp = b.CreateLShr(kernel_.thread, llvm::Log2_32(WarpOps::kWarpThreads));
-  Value *isLoad = b.CreateICmpEQ(warp, b.getInt32(groupWarps));
-  when(b.CreateAnd(isLoad, areMapsUsable()), "prefetch", [&] {
-    for (const auto &map : kernel_.layout->tensorMaps())
-      ops.prefetchTensorMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
-  });
-  Value *own = b.CreateMul(warp, b.getInt32(uint32_t(ir::kMbarrierBytes)));
+  // In turn, without the load warp.
+  const auto warpOf = [&](unsigned turn) {
+    turn %= warps - 1;
+    return turn < groupWarps ? turn : turn + 1;
+  };
+  llvm::MapVector<unsigned, llvm::SmallVector<std::pair<const Barriers *, int64_t>, 4>> shares;
+  unsigned turn = 0;
   for (const Barriers &row : all)
-    for (int64_t i = 0; row.count > 1 && i < row.count; i += warps)
-      when(b.CreateICmpULT(warp, b.getInt32(uint32_t(row.count - i))), "row", [&] {
-        Value *first = b.CreateAdd(row.first, b.getInt32(uint32_t(ir::kMbarrierBytes * i)));
-        ops.initBarrier(b, b.CreateAdd(first, own), row.arrivals);
-      });
-  for (unsigned last = 0; last < kLast; ++last)
-    when(b.CreateICmpEQ(warp, b.getInt32(warps - 1 - last)), "single", [&] {
-      if (last == 0)
-        b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
-      unsigned number = 0;
-      for (const Barriers &one : all)
-        if (one.count == 1 && number++ % kLast == last)
-          ops.initBarrier(b, one.first, one.arrivals);
+    for (int64_t i = 0; i < row.count; ++i)
+      shares[warpOf(turn++)].emplace_back(&row, i);
+  for (const auto &[number, share] : shares)
+    when(b.CreateICmpEQ(warp, b.getInt32(number)), "share", [&] {
+      for (const auto &[row, i] : share) {
+        Value *barrier = b.CreateAdd(row->first, b.getInt32(uint32_t(ir::kMbarrierBytes * i)));
+        const auto init = [&] { ops.initBarrier(b, barrier, row->arrivals); };
+        row->isUsed ? when(row->isUsed, "used", init) : init();
+      }
     });
   ops.publishBarriers(b);
+}
+
+Value *StagedSpace::loadsAtOnce(const Op &space, const Ring &ring, const BodyRange &range) {
+  // An earlier space has used the shared memory, or the warp takes part in rings of its own making.
+  if (&space != firstSpace(*kernel_.kernel) || range.taken || !ring.passed.empty())
+    return nullptr;
+  Value *isAlone = areMapsUsable();
+  if (range.parts)
+    isAlone = b.CreateAnd(isAlone, b.CreateICmpEQ(range.parts, b.getInt32(1)));
+  if (range.paired)
+    isAlone = b.CreateAnd(isAlone, b.CreateNot(range.paired));
+  return isAlone;
 }
 
 void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRange &range) {
@@ -261,32 +302,38 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
   if (ring.transposes)
     copiers = b.CreateSelect(ring.areWhole, b.getInt32(1), copiers);
   writers = b.CreateAdd(writers, copiers);
+  llvm::SmallVector<Barriers, 4> ringRows;
   llvm::SmallVector<Barriers, 16> all;
-  const auto add = [&](Value *first, int64_t count, Value *arrivals) {
-    all.push_back({first, count, arrivals});
+  const auto add = [&](Value *first, int64_t count, Value *arrivals, Value *isUsed = nullptr) {
+    all.push_back({first, count, arrivals, isUsed});
   };
   // One arrival a warp, of all programs that fill the slot's ring together.
   Value *warps = b.getInt32(threads_ / WarpOps::kWarpThreads);
   if (range.paired)
     warps = b.CreateShl(warps, b.CreateZExt(range.paired, b.getInt32Ty()));
-  add(ring.full, ring.stages, writers);
-  add(ring.empty, ring.stages, warps);
+  ringRows.push_back({ring.full, ring.stages, writers});
+  ringRows.push_back({ring.empty, ring.stages, warps});
   if (ring.transposes)
-    add(ring.loaded, ring.stages, b.getInt32(1));
-  add(ring.bodiesFull, ir::kBodiesAhead, b.getInt32(1));
-  add(ring.bodiesEmpty, ir::kBodiesAhead, readers);
+    ringRows.push_back({ring.loaded, ring.stages, b.getInt32(1)});
+  if (range.taken) {
+    add(ring.bodiesFull, ir::kBodiesAhead, b.getInt32(1));
+    add(ring.bodiesEmpty, ir::kBodiesAhead, readers);
+  }
   if (!ring.passed.empty()) {
     add(ring.numbersFull, ir::kNumbersAhead, b.getInt32(1));
     add(ring.numbersEmpty, ir::kNumbersAhead, readers);
   }
   if (ring.folded.units > 0) {
-    add(ring.unitFull, ring.folded.units, b.getInt32(1));
-    add(ring.unitEmpty, ring.folded.units, b.getInt32(CopyWarps::kWarps));
+    Value *isCopied = b.CreateNot(ring.areWhole);
+    add(ring.unitFull, ring.folded.units, b.getInt32(1), isCopied);
+    add(ring.unitEmpty, ring.folded.units, b.getInt32(CopyWarps::kWarps), isCopied);
   }
-  for (Value *barrier : {ring.received, ring.added, ring.reusable})
-    add(barrier, 1, b.getInt32(1));
-  if (range.parts)
-    add(ring.ready, 1, range.parts);
+  if (range.parts) {
+    Value *isCluster = b.CreateICmpNE(range.parts, b.getInt32(1));
+    for (Value *barrier : {ring.received, ring.added, ring.reusable})
+      add(barrier, 1, b.getInt32(1), isCluster);
+    add(ring.ready, 1, range.parts, isCluster);
+  }
   if (const std::optional<OutputTile> &output = ring.output) {
     const auto parts = unsigned(output->parts);
     add(output->stored, 1, b.getInt32(output->isInTurns ? threads_ / parts : threads_));
@@ -295,8 +342,14 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
     for (Value *barrier : {output->ended, output->arrived})
       add(barrier, 1, b.getInt32(WarpOps::kWarpThreads));
   }
-  Value *inWarp = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
-  when(b.CreateIsNull(inWarp), "barriers", [&] { initBarriers(ring, all); });
+  const WarpOps &warpOps = *gpu_.device.warpOps();
+  Value *warp =
+      b.CreateLShr(warpOps.uniform(b, kernel_.thread), llvm::Log2_32(WarpOps::kWarpThreads));
+  Value *isLoad = b.CreateICmpEQ(warp, b.getInt32(threads_ / WarpOps::kWarpThreads));
+  Value *isFirst =
+      b.CreateIsNull(b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1)));
+  when(isLoad, "ring", [&] { initRing(ring, ringRows); });
+  when(b.CreateAnd(isFirst, b.CreateNot(isLoad)), "barriers", [&] { initBarriers(warp, all); });
   // Orders what an earlier space of this program read from shared memory, and what it or a meeting
   // of ranks made visible in global memory, before the copies to come. The fence for global memory
   // takes half a microsecond (it is a membar.gl); where the space is the first of a launch that
@@ -305,7 +358,16 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
     ops.sharedProxyFence(b);
   else
     ops.proxyFence(b);
-  gpu_.device.barrier(b, 0, threads_ + TargetFacts::kHelperThreads);
+  // The load warp begins before the others where it can; they wait for it and each other.
+  const unsigned threads = threads_ + TargetFacts::kHelperThreads;
+  const auto meet = [&] { gpu_.device.barrier(b, kStartBarrier, threads); };
+  if (Value *atOnce = loadsAtOnce(space, ring, range)) {
+    atOnce = b.CreateAnd(atOnce, isLoad);
+    when(atOnce, "load.begins", [&] { warpOps.arriveAtBarrier(b, kStartBarrier, threads); });
+    when(b.CreateNot(atOnce), "meet", meet);
+  } else {
+    meet();
+  }
   // The programs of a cluster copy to each other, and arrive at each other's barriers.
   if (range.parts || range.paired) {
     Value *isShared = b.getFalse();
@@ -359,8 +421,9 @@ void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
 Value *StagedSpace::areMapsUsable() {
   Value *usable = b.getInt64(1);
   for (const auto &map : kernel_.layout->tensorMaps())
-    usable = b.CreateAnd(usable, loadFrame(map->usable, b.getInt64Ty()));
-  return b.CreateICmpEQ(usable, b.getInt64(launch::Frame::kWholeMap));
+    usable = b.CreateAnd(usable, useOf(*map));
+  return launchFact(b.CreateICmpEQ(usable, b.getInt64(launch::Frame::kWholeMap)),
+                    {.plain = 1, .split = 1, .shared = 1, .copied = 0});
 }
 
 void StagedSpace::findPaths(Op &space, Ring &ring) {
@@ -374,7 +437,7 @@ void StagedSpace::findPaths(Op &space, Ring &ring) {
     bool mayFold = ring.folded.units > 0;
     for (const ir::TensorBox &box : tile.source.boxes) {
       const auto &map = tensorMapOf(*kernel_.layout, tile, box, tile.rows);
-      Value *use = loadFrame(map.usable, b.getInt64Ty());
+      Value *use = useOf(map);
       areWhole = b.CreateAnd(areWhole, b.CreateICmpEQ(use, b.getInt64(launch::Frame::kWholeMap)));
       areFolded =
           b.CreateAnd(areFolded, b.CreateICmpEQ(use, b.getInt64(launch::Frame::kFoldedMaps)));

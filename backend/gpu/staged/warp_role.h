@@ -15,6 +15,9 @@ namespace dtile::backend::gpu {
 
 /// The program's named barrier of the threads that run bodies, where these are not all.
 inline constexpr unsigned kBodyBarrier = 1;
+/// That of all threads where a space begins. (At barrier 0 the load warp, which may not wait there,
+/// could come by twice before others do once.)
+inline constexpr unsigned kStartBarrier = 3;
 
 /// Of the helper warpgroup, those that neither load by TMA nor store: copy warps or gather warps.
 inline constexpr unsigned kFirstSpareWarp = 2, kSpareWarps = 2;

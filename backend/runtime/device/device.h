@@ -157,7 +157,7 @@ public:
   virtual Status load(const dtile_device_image &image, ModuleHandle *out) = 0;
   virtual void unload(ModuleHandle module) = 0;
   /// The kernel, ready to be launched with so much dynamic shared memory.
-  virtual Status find(ModuleHandle module, const dtile_device_image &image,
+  virtual Status find(ModuleHandle module, const char *entry, int32_t sharedBytes,
                       FunctionHandle *out) = 0;
   /// Programs that one multiprocessor holds at once.
   virtual Status residency(FunctionHandle function, int32_t threads, int32_t sharedBytes,

@@ -364,14 +364,14 @@ public:
     cu_.cuModuleUnload(module);
   }
 
-  Status find(ModuleHandle module, const dtile_device_image &image, FunctionHandle *out) override {
+  Status find(ModuleHandle module, const char *entry, int32_t sharedBytes,
+              FunctionHandle *out) override {
     Current current(cu_, context_);
-    Status status = failed(cu_, cu_.cuModuleGetFunction(out, module, image.entry), image.entry);
+    Status status = failed(cu_, cu_.cuModuleGetFunction(out, module, entry), entry);
     if (!status.ok())
       return status;
-    status =
-        failed(cu_, cu_.cuFuncSetAttribute(*out, kMaxDynamicSharedSizeBytes, image.shared_bytes),
-               "cuFuncSetAttribute");
+    status = failed(cu_, cu_.cuFuncSetAttribute(*out, kMaxDynamicSharedSizeBytes, sharedBytes),
+                    "cuFuncSetAttribute");
     // Loading it at its first launch could wait for a kernel that waits for this one.
     if (status.ok() && cu_.cuFuncLoad)
       status = failed(cu_, cu_.cuFuncLoad(*out), "cuFuncLoad");

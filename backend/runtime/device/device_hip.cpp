@@ -277,9 +277,10 @@ public:
     Current current(hip_, device_);
     (void)hip_.hipModuleUnload(module);
   }
-  Status find(ModuleHandle module, const dtile_device_image &image, FunctionHandle *out) override {
+  Status find(ModuleHandle module, const char *entry, int32_t /*sharedBytes*/,
+              FunctionHandle *out) override {
     Current current(hip_, device_);
-    return failed(hip_, hip_.hipModuleGetFunction(out, module, image.entry), image.entry);
+    return failed(hip_, hip_.hipModuleGetFunction(out, module, entry), entry);
   }
   Status residency(FunctionHandle function, int32_t threads, int32_t sharedBytes,
                    int32_t *out) override {

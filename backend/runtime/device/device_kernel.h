@@ -66,6 +66,8 @@ struct PreparedLaunch {
   size_t variant = 0;
   /// Programs of a cluster.
   int32_t cluster = 1;
+  /// Of the variant's functions.
+  FunctionHandle function = nullptr;
   /// They are all captured: nobody need ask again.
   bool isCaptured = false;
   /// What the copy engine does beside it. `begins`: the kernel has spaces that may leave it
@@ -80,7 +82,8 @@ struct PreparedLaunch {
 /// One of a kernel's variants on one rank of this process.
 struct LoadedImage {
   const dtile_device_image *image = nullptr;
-  FunctionHandle function = nullptr;
+  /// By dtile_launch_kind; null: it cannot be launched so.
+  FunctionHandle functions[DTILE_LAUNCH_KINDS] = {};
   /// Programs of this rank that can be resident at once.
   int64_t resident = 0;
   /// The same in clusters of so many.

@@ -292,7 +292,7 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
   DeviceRank &rank = *locals_[size_t(local)];
   const LoadedImage &loaded = kernel.loaded[size_t(local)].variants[prepared.variant];
   GridLaunch grid;
-  grid.function = loaded.function;
+  grid.function = prepared.function;
   grid.programs = prepared.launch.programs;
   grid.threads = loaded.image->threads;
   grid.sharedBytes = loaded.image->shared_bytes;

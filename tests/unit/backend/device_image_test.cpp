@@ -101,7 +101,7 @@ TEST(DeviceImage, DescriptorsOfDevicesHaveImagesAndNoHostCode) {
   EXPECT_STREQ(image.target, "nvptx");
   EXPECT_STREQ(image.arch, "sm_80");
   EXPECT_STREQ(image.shmem, "p2p");
-  EXPECT_STREQ(image.entry, "roles");
+  EXPECT_STREQ(image.entries[DTILE_LAUNCH_COPIED], "roles");
   EXPECT_EQ(image.threads, 128);
   const llvm::StringRef ptx(static_cast<const char *>(image.data), size_t(image.bytes));
   EXPECT_TRUE(ptx.ends_with(llvm::StringRef("\0", 1)));

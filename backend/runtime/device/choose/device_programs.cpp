@@ -546,14 +546,15 @@ int32_t dtile_divides(int64_t bodies, int64_t programs, double more) {
 }
 
 int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs,
-                            double more, double gain) {
+                            double more, double gain, double start) {
   const int64_t inPairs = 2 * programsOf(paired / 2, resident / 2, more);
   if (inPairs <= 0 || programs <= 0 || 2 * inPairs < resident)
     return 0;
   const auto rounds = [&](int64_t count, int64_t at) {
     return dtile_divides(count, at, more) ? roundsOf(count, at, more) : wholeRounds(count, at);
   };
-  if (rounds(paired / 2, inPairs / 2) > rounds(bodies, programs) * gain * (1 + kDoubt))
+  const double alone = rounds(bodies, programs) * (1 + kDoubt);
+  if (rounds(paired / 2, inPairs / 2) / gain + start > alone)
     return 0;
   return int32_t(std::min<int64_t>(inPairs, DTILE_DEVICE_PARTS));
 }

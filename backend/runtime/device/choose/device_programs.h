@@ -137,13 +137,14 @@ int32_t dtile_divides(int64_t bodies, int64_t programs, double more);
 
 /* Programs of a launch whose clusters of two share loads (dtile_device_image.paired): of `paired`
  * bodies, where `resident` programs run in clusters of two. `gain` is the time of a body that
- * shares no loads over that of one that does. 0 where `bodies` on `programs` are estimated to end
+ * shares no loads over that of one that does, and `start` is what such a launch takes more, over
+ * the former. 0 where `bodies` on `programs` are estimated to end
  * earlier: what fills up pairs, and processors that have no neighbour, may make one round more (or,
  * where bodies of the last round may be divided at the cost of `more`, a larger part of one). 0
  * also where more than half of all processors have nothing to do, as those that have do not ask for
  * more than caches deliver. */
 int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs,
-                            double more, double gain);
+                            double more, double gain, double start);
 
 #ifdef __cplusplus
 }

@@ -129,6 +129,16 @@ struct Plan {
   double nanoseconds = 0;
 };
 
+/// For which of an image's functions a launch is.
+dtile_launch_kind kindOf(const dtile_device_image &image, const void *frame, const Plan &plan,
+                         const dtile_device_launch &words) {
+  if (image.by_tma && image.by_tma(frame) != DTILE_BY_TMA)
+    return DTILE_LAUNCH_COPIED;
+  if (plan.paired || words.divided != 0)
+    return DTILE_LAUNCH_SHARED;
+  return plan.cluster > 1 ? DTILE_LAUNCH_SPLIT : DTILE_LAUNCH_PLAIN;
+}
+
 class LaunchPlanner {
 public:
   /// `engine`: the spaces whose transfers to other ranks the copy engine makes, a bit each.
@@ -266,7 +276,8 @@ private:
     const auto alone = double(of.weights[0] + of.latencies[0]);
     const double more = double(of.spaces[0].divide) / alone;
     const int32_t programs = dtile_pair_programs(paired, room, bodies_[0], plan.first[1], more,
-                                                 alone / double(weight + of.latencies[0]));
+                                                 alone / double(weight + of.latencies[0]),
+                                                 double(image_.pair_time) / alone);
     if (programs == 0)
       return;
     // Pairs are divided as programs are.
@@ -281,7 +292,8 @@ private:
     of.bodies[0] = paired;
     of.weights[0] = weight;
     plan.nanoseconds = dtile_launch_time(desc_.nspaces, of.spaces, of.bodies, of.weights,
-                                         of.latencies, plan.first);
+                                         of.latencies, plan.first) +
+                       image_.pair_time;
   }
 
   const dtile_kernel_desc &desc_;
@@ -355,12 +367,20 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
       return inWords(std::move(status));
     module.isAttached = true;
   }
-  if (Status status = device.find(module.handle, image, &out->function); !status.ok())
-    return inWords(std::move(status));
-  int32_t each = 0;
-  if (Status status = device.residency(out->function, image.threads, image.shared_bytes, &each);
-      !status.ok())
-    return inWords(std::move(status));
+  // All have the same programs, so these are as many as the largest of the functions allows.
+  int32_t each = INT32_MAX;
+  for (int32_t kind = 0; kind < DTILE_LAUNCH_KINDS; ++kind) {
+    if (!image.entries[kind])
+      continue;
+    int32_t its = 0;
+    FunctionHandle &function = out->functions[kind];
+    Status status = device.find(module.handle, image.entries[kind], image.shared_bytes, &function);
+    if (status.ok())
+      status = device.residency(function, image.threads, image.shared_bytes, &its);
+    if (!status.ok())
+      return inWords(std::move(status));
+    each = std::min(each, its);
+  }
   out->resident = int64_t(each) * device.facts().multiprocessors / rank.sharers;
   // Ranks that share a GPU may leave no processors beside each other.
   const bool shares =
@@ -368,7 +388,8 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
                                   [](const dtile_device_space &s) { return s.exchange > 0; });
   for (int32_t size = 2; shares && rank.sharers == 1 && size <= DTILE_MOST_PARTS; ++size)
     out->inClusters[size] =
-        int64_t(size) * device.clusters(out->function, image.threads, image.shared_bytes, size);
+        int64_t(size) * device.clusters(out->functions[DTILE_LAUNCH_COPIED], image.threads,
+                                        image.shared_bytes, size);
   if (out->resident > 0)
     return {};
   return {DTILE_INVALID,
@@ -616,6 +637,7 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
       return status;
   words.partials = reinterpret_cast<uint64_t *>(loaded.partials);
   words.divided = words.partials && mayWait ? plan.divided : 0;
+  prepared.function = variant.functions[kindOf(*variant.image, prepared.frame.get(), plan, words)];
   if (logsLaunches_)
     logLaunch(kernel, local, *variant.image, plan.nanoseconds, prepared);
   words.flags = kernel.flags;

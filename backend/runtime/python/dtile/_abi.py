@@ -6,7 +6,7 @@ import os
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
 
-ABI_VERSION = 17
+ABI_VERSION = 18
 MAX_RANK = 6
 
 # In the order of dtile_dtype.

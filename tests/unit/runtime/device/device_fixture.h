@@ -84,7 +84,7 @@ struct TestKernel {
              .shmem = "p2p",
              .data = data,
              .bytes = int64_t(std::strlen(data)) + 1,
-             .entry = "shift",
+             .entries = {"shift", "shift", "shift", "shift"},
              .threads = 128,
              .shared_bytes = 1024,
              .frame_bytes = sizeof(Frame),
@@ -106,7 +106,7 @@ struct TestKernel {
              .packed_bytes = 0,
              .partial_bytes = 0,
              .nscratch = 0,
-             .reserved = 0,
+             .pair_time = 0,
              .scratch = nullptr,
              .engine = nullptr};
     desc = {.abi_version = DTILE_ABI_VERSION,

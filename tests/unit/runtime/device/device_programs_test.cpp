@@ -550,39 +550,39 @@ TEST(DividedTest, NotInClustersThatShareLoops) {
 }
 
 TEST(PairTest, ProgramsAreEvenAndTakeNoMoreRounds) {
-  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132, 0, 1), 132);
-  EXPECT_EQ(dtile_pair_programs(66, 132, 66, 66, 0, 1), 66);
+  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132, 0, 1, 0), 132);
+  EXPECT_EQ(dtile_pair_programs(66, 132, 66, 66, 0, 1, 0), 66);
   // A row of blocks that fills up pairs fits in the last round, or does not.
-  EXPECT_EQ(dtile_pair_programs(260, 132, 250, 132, 0, 1), 132);
-  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0, 1), 0);
+  EXPECT_EQ(dtile_pair_programs(260, 132, 250, 132, 0, 1, 0), 132);
+  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0, 1, 0), 0);
   // Processors without a neighbour.
-  EXPECT_EQ(dtile_pair_programs(264, 131, 264, 132, 0, 1), 0);
-  EXPECT_EQ(dtile_pair_programs(200, 131, 200, 132, 0, 1), 130);
+  EXPECT_EQ(dtile_pair_programs(264, 131, 264, 132, 0, 1, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(200, 131, 200, 132, 0, 1, 0), 130);
 }
 
 TEST(PairTest, OfBodiesThatAreDividedPartsOfRoundsCount) {
-  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0, 1), 0);
+  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0, 1, 0), 0);
   // A quarter of a round more than two.
-  EXPECT_EQ(dtile_pair_programs(266, 132, 264, 132, 0.01, 1), 0);
-  EXPECT_EQ(dtile_pair_programs(270, 132, 266, 132, 0.01, 1), 132);
+  EXPECT_EQ(dtile_pair_programs(266, 132, 264, 132, 0.01, 1, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(270, 132, 266, 132, 0.01, 1, 0), 132);
   // As many rounds, if nothing were divided: pairs end 2.5, single programs 2.25 rounds.
-  EXPECT_EQ(dtile_pair_programs(300, 132, 266, 132, 0.01, 1), 0);
-  EXPECT_EQ(dtile_pair_programs(300, 132, 266, 132, 0.01, 1.2), 132);
+  EXPECT_EQ(dtile_pair_programs(300, 132, 266, 132, 0.01, 1, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(300, 132, 266, 132, 0.01, 1.2, 0), 132);
 }
 
 TEST(PairTest, WhatASharedLoadGainsMayBeWorthARound) {
-  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0, 1.4), 0);
-  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0, 1.5), 132);
+  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0, 1.4, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0, 1.5, 0), 132);
   // Nor are pairs made that are no faster.
-  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132, 0, 0.9), 0);
+  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132, 0, 0.9, 0), 0);
 }
 
 TEST(PairTest, NothingIsPairedWhereNoTwoRun) {
-  EXPECT_EQ(dtile_pair_programs(0, 132, 7, 7, 0, 1), 0);
-  EXPECT_EQ(dtile_pair_programs(8, 0, 7, 7, 0, 1), 0);
-  EXPECT_EQ(dtile_pair_programs(8, 1, 7, 7, 0, 1), 0);
-  EXPECT_EQ(dtile_pair_programs(64, 132, 64, 64, 0, 1), 0);
-  EXPECT_EQ(dtile_pair_programs(8, 132, 0, 0, 0, 1), 0);
+  EXPECT_EQ(dtile_pair_programs(0, 132, 7, 7, 0, 1, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(8, 0, 7, 7, 0, 1, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(8, 1, 7, 7, 0, 1, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(64, 132, 64, 64, 0, 1, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(8, 132, 0, 0, 0, 1, 0), 0);
 }
 
 TEST(DevicePrograms, ACopyEngineIsAsOneProgramThatMovesAll) {

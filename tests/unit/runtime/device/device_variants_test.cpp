@@ -52,6 +52,24 @@ TEST_F(DeviceVariantsTest, takes_the_one_that_is_estimated_to_end_first) {
   EXPECT_EQ(launchWithElements(64), 128);
 }
 
+TEST_F(DeviceVariantsTest, launches_the_function_for_its_kind) {
+  const char *const entries[] = {"plain", "split", "shared", "copied"};
+  std::copy(std::begin(entries), std::end(entries), images[0].entries);
+  images[0].by_tma = [](const void *frame) -> int64_t {
+    return static_cast<const Frame *>(frame)->n < 100 ? DTILE_BY_TMA : DTILE_BY_COPY_WARPS;
+  };
+  kernel.desc.nimages = 1;
+  ASSERT_TRUE(make({0}).ok());
+  (void)launchWithElements(64);
+  EXPECT_EQ(machine.launches.back().function, "plain");
+  (void)launchWithElements(128);
+  EXPECT_EQ(machine.launches.back().function, "copied");
+  // What an image does not load by TMA is copied by nobody either.
+  images[0].by_tma = nullptr;
+  (void)launchWithElements(256);
+  EXPECT_EQ(machine.launches.back().function, "plain");
+}
+
 TEST_F(DeviceVariantsTest, counts_launches_together_and_reports_which_one_ran) {
   ASSERT_TRUE(make({0}).ok());
   (void)launchWithElements(64);

@@ -182,8 +182,8 @@ public:
     return {};
   }
   void unload(ModuleHandle) override { --machine_.modules; }
-  Status find(ModuleHandle, const dtile_device_image &, FunctionHandle *out) override {
-    *out = this;
+  Status find(ModuleHandle, const char *entry, int32_t, FunctionHandle *out) override {
+    *out = const_cast<char *>(entry);
     return {};
   }
   Status residency(FunctionHandle, int32_t, int32_t, int32_t *out) override {
@@ -195,6 +195,7 @@ public:
       return {DTILE_UNAVAILABLE, machine_.fault};
     RecordedLaunch record;
     record.ordinal = facts_.ordinal;
+    record.function = static_cast<const char *>(launch.function);
     record.programs = launch.programs;
     record.threads = launch.threads;
     record.cooperative = launch.cooperative;

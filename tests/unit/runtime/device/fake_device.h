@@ -18,6 +18,7 @@ namespace dtile::test {
 /// A launch as a device saw it.
 struct RecordedLaunch {
   int32_t ordinal = 0;
+  std::string function;
   int32_t programs = 0;
   int32_t threads = 0;
   bool cooperative = false;

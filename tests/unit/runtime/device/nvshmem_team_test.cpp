@@ -43,7 +43,7 @@ struct TestKernel {
     image.shmem_version = version;
     image.data = data;
     image.bytes = int64_t(std::strlen(data)) + 1;
-    image.entry = "idle";
+    std::fill(std::begin(image.entries), std::end(image.entries), "idle");
     image.threads = 128;
     image.frame_bytes = 64;
     image.prologue = prologue;
