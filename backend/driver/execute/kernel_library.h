@@ -30,7 +30,7 @@ public:
   /// another one at each call; the kernel itself where it has code. Null: there is none.
   const ast::KernelDecl *alternativeOf(const ast::KernelDecl &kernel, llvm::StringRef pinned);
   /// Values for what a kernel leaves to the compiler, where the target has a model: those of one of
-  /// its first variants, of another one at each call.
+  /// its first variants that eight ranks of one GPU can run, of another one at each call.
   Constants chooseFor(const ast::KernelDecl &kernel, const sema::GenericArgs &pins);
 
 private:

@@ -77,5 +77,34 @@ TEST(Executors, OtherDifferencesAreReported) {
   EXPECT_TRUE(agrees(program("dot"), false));
 }
 
+// Where there are fewer GPUs than ranks, programs of all ranks have to run at once.
+TEST(Executors, TestsTakeVariantsThatEightRanksOfOneGpuCanRun) {
+  Options options;
+  options.target = "nvptx";
+  Session session(options);
+  const auto program = analyzeFile(session, session.sources.add("test.dtile", R"(
+kernel pass<BM = auto, P = auto>(
+    a: in f32[M, 64], b: scratch symm f32[M, 64], out: out f32[M, 64],
+    here: symm signal[blocks(M, BM)],
+) {
+    role send over (m in M by BM) programs(P) {
+        let gone = put(a[m, :], b@((rank() + 1) % num_ranks())[m, :]);
+        notify(here@((rank() + 1) % num_ranks())[m.index], after: gone);
+    }
+    role keep over (m in M by BM) { out[m, :] = b[m, :] after wait(here[m.index]); }
+}
+)"));
+  ASSERT_TRUE(program);
+  KernelLibrary library(session, *program);
+  const ast::KernelDecl &kernel = *program->kernels().front();
+  for (int call = 0; call < 4; ++call) {
+    const Constants chosen = library.chooseFor(kernel, {});
+    ASSERT_EQ(chosen.size(), 2u);
+    EXPECT_EQ(chosen[1].first, "P");
+    EXPECT_LE(chosen[1].second, 8);
+  }
+  session.forget();
+}
+
 } // namespace
 } // namespace dtile::driver
