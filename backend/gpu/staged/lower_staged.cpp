@@ -138,7 +138,7 @@ private:
   /// of them.)
   void moveRegisters(const Ring &ring, bool copies);
   [[nodiscard]] bool movesRegisters(const Ring &ring) const;
-  /// i64: what a tensor map is good for in this launch (Frame::MapUse).
+  /// i64: what a tensor map is good for in this launch (launch::Frame::Use).
   [[nodiscard]] Value *useOf(const launch::Frame::TensorMap &map) {
     constexpr auto kWhole = int64_t(launch::Frame::kWholeMap);
     return launchFact(loadFrame(map.usable, b.getInt64Ty()),
