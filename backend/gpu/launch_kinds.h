@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to backend/gpu: the functions of a kernel, one for each kind of launch.
+// Private to backend/gpu and the vendors' folders: the functions of a kernel, one for each kind of
+// launch.
 //
 // A kernel of warp-specialized spaces is prepared for operands that TMA cannot describe, for
 // clusters that share loops or loads, and for bodies that programs share. What of this a launch

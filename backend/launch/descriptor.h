@@ -41,7 +41,7 @@ struct DeviceImage {
   int64_t bytes = 0;
   /// Of `data`, where that is compressed; else 0.
   int64_t packedBytes = 0;
-  /// Its functions, by dtile_launch_kind; empty: it is not launched so.
+  /// Names of its functions, by dtile_launch_kind; several may be one.
   std::string entries[DTILE_LAUNCH_KINDS];
   int32_t threads = 0;
   int32_t sharedBytes = 0;

@@ -225,7 +225,7 @@ typedef struct dtile_device_image {
   const char *shmem;  /* provider: a name of backend/device_library/providers.def */
   const void *data;   /* compressed where `packed_bytes` is not 0 */
   int64_t bytes;      /* of the image itself */
-  /* its functions in it, by dtile_launch_kind; null: it cannot be launched so */
+  /* names of the kernel's functions in it, by dtile_launch_kind; several may be one */
   const char *entries[DTILE_LAUNCH_KINDS];
   int32_t threads;      /* of a program */
   int32_t shared_bytes; /* dynamic shared memory of a program */

@@ -82,7 +82,7 @@ struct PreparedLaunch {
 /// One of a kernel's variants on one rank of this process.
 struct LoadedImage {
   const dtile_device_image *image = nullptr;
-  /// By dtile_launch_kind; null: it cannot be launched so.
+  /// By dtile_launch_kind.
   FunctionHandle functions[DTILE_LAUNCH_KINDS] = {};
   /// Programs of this rank that can be resident at once.
   int64_t resident = 0;

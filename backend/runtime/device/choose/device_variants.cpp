@@ -367,11 +367,9 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
       return inWords(std::move(status));
     module.isAttached = true;
   }
-  // All have the same programs, so these are as many as the largest of the functions allows.
+  // A launch may take any of the functions: as many programs as the one allows that allows fewest.
   int32_t each = INT32_MAX;
   for (int32_t kind = 0; kind < DTILE_LAUNCH_KINDS; ++kind) {
-    if (!image.entries[kind])
-      continue;
     int32_t its = 0;
     FunctionHandle &function = out->functions[kind];
     Status status = device.find(module.handle, image.entries[kind], image.shared_bytes, &function);

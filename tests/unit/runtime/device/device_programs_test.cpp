@@ -577,6 +577,14 @@ TEST(PairTest, WhatASharedLoadGainsMayBeWorthARound) {
   EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132, 0, 0.9, 0), 0);
 }
 
+TEST(PairTest, WhatASharedLoadGainsIsWorthItsLaterStart) {
+  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132, 0, 1.2, 0.5), 0);
+  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132, 0, 1.5, 0.5), 132);
+  // Over many rounds.
+  EXPECT_EQ(dtile_pair_programs(2640, 132, 2640, 132, 0, 1.2, 0.5), 132);
+  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132, 0, 1, 0.5), 0);
+}
+
 TEST(PairTest, NothingIsPairedWhereNoTwoRun) {
   EXPECT_EQ(dtile_pair_programs(0, 132, 7, 7, 0, 1, 0), 0);
   EXPECT_EQ(dtile_pair_programs(8, 0, 7, 7, 0, 1, 0), 0);
