@@ -228,4 +228,26 @@ bool canGoOnAfterFailures(const Op &space) {
   return can;
 }
 
+bool isLoopOfEpilogue(const Op &op) {
+  if (!op.is(OpKind::For) || op.numResults() > 0)
+    return false;
+  bool acts = false, isAlone = true;
+  for (const Op &inner : const_cast<Op &>(op).body().ops()) {
+    const bool computes = inner.isPure() || inner.is(OpKind::SigSlice) || inner.is(OpKind::Yield);
+    acts |= inner.get(attr::epilogue);
+    isAlone &= inner.numRegions() == 0 && (inner.get(attr::epilogue) || computes);
+  }
+  return acts && isAlone;
+}
+
+Op *tileStoreOfEpilogue(Op &op) {
+  if (op.get(attr::epilogue))
+    return op.numOperands() > 0 && op.operand(0)->type().isTile() ? &op : nullptr;
+  if (isLoopOfEpilogue(op))
+    for (Op &inner : op.body().ops())
+      if (Op *store = tileStoreOfEpilogue(inner))
+        return store;
+  return nullptr;
+}
+
 } // namespace dtile::ir

@@ -48,4 +48,9 @@ namespace dtile::ir {
 /// failed: what they do to memory is left to the epilogue warp, or can be left out.
 [[nodiscard]] bool canGoOnAfterFailures(const Op &space);
 
+/// Whether a loop is the epilogue warp's alone, which sends a tile to each rank or notifies each.
+[[nodiscard]] bool isLoopOfEpilogue(const Op &op);
+/// What stores a tile for the epilogue warp: the op, or one in that loop. Null: nothing.
+[[nodiscard]] Op *tileStoreOfEpilogue(Op &op);
+
 } // namespace dtile::ir

@@ -10,10 +10,12 @@
 // other, less than half as fast). When the engine has read them, they arrive at `drained`: the
 // groups may write the next tile. When all rows have landed, the warp meets, and one thread
 // notifies: its release, at the scope of those who wait, covers what the warp's threads have seen
-// to land, and what the warpgroups wrote before they arrived.
+// to land, and what the warpgroups wrote before they arrived. A loop over ranks comes twice: it
+// sends the tile to all of them, then each thread notifies one.
 #include "backend/gpu/staged/epilogue_warp.h"
 
 #include "ir/analysis/communication.h"
+#include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
 #include "ir/model/op_cost.h"
 
@@ -26,6 +28,8 @@ using llvm::Value;
 namespace {
 
 constexpr unsigned kWarp = WarpOps::kWarpThreads;
+
+bool isCountedByOne(const Op &loop) { return ir::constantOf(loop.operand(2)) == 1; }
 
 } // namespace
 
@@ -93,6 +97,8 @@ bool EpilogueWarp::isSeenOnlyAfterKernel(const Op &space) {
 void EpilogueWarp::lowerOp(Op &op) {
   if (isEpilogueLoad(op))
     return prefetch(op);
+  if (ir::isLoopOfEpilogue(op))
+    return lowerLoop(op);
   if (!isOfEpilogue(op)) {
     if (isNeeded(op))
       HelperWarp::lowerOp(op);
@@ -100,15 +106,68 @@ void EpilogueWarp::lowerOp(Op &op) {
   }
   if (op.is(OpKind::Await))
     return;
-  if (!op.is(OpKind::Notify))
+  if (op.is(OpKind::Notify))
+    return loopPart_ == LoopPart::Stores ? void() : notify(op);
+  if (loopPart_ == LoopPart::None)
     return tracedTransfer(op, [&] { store(op); });
-  // By one thread, when the one that had the rows stored has seen them land.
-  bulk_.awaitStores(b);
-  warp_.syncWarp(b);
-  Value *acts = b.CreateAnd(b.CreateICmpEQ(lane_, b.getInt32(0)), b.CreateNot(hasFailed()));
+  if (loopPart_ == LoopPart::Stores)
+    tracedTransfer(op, [&] { send(target(located(op.operand(1)))); });
+}
+
+void EpilogueWarp::notify(Op &op) {
+  Value *acts = b.CreateNot(hasFailed());
+  if (loopPart_ != LoopPart::NotifiesOfLanes) {
+    // By one thread, when the one that had the rows stored has seen them land.
+    bulk_.awaitStores(b);
+    warp_.syncWarp(b);
+    acts = b.CreateAnd(acts, b.CreateICmpEQ(lane_, b.getInt32(0)));
+  }
   if (isOfSpace_)
     acts = b.CreateAnd(acts, isOfSpace_);
   when(acts, "notify", [&] { HelperWarp::lowerOp(op); });
+}
+
+/// First the tile is sent to all ranks; it stays in shared memory until the last one has got it.
+/// Then all are notified.
+void EpilogueWarp::lowerLoop(Op &loop) {
+  if (ir::tileStoreOfEpilogue(loop)) {
+    takeTile();
+    loopPart_ = LoopPart::Stores;
+    HelperWarp::lowerOp(loop);
+    bulk_.arrive(b, output_.barrier(ring_.output->drained, b.getInt32(0)));
+  }
+  // Only the first lane records.
+  if (gpu_.isTraced || !isCountedByOne(loop)) {
+    loopPart_ = LoopPart::Notifies;
+    HelperWarp::lowerOp(loop);
+  } else {
+    // A lane each rank: a notify takes a microsecond, wherever it goes.
+    bulk_.awaitStores(b);
+    warp_.syncWarp(b);
+    loopPart_ = LoopPart::NotifiesOfLanes;
+    eachOfLanes(scalar(loop.operand(0)), scalar(loop.operand(1)), [&](Value *number) {
+      set(loop.body().argument(0), {number});
+      lowerBlock(loop.body());
+    });
+    warp_.syncWarp(b);
+  }
+  loopPart_ = LoopPart::None;
+}
+
+/// Waits for what the warpgroups have left in shared memory.
+void EpilogueWarp::takeTile() {
+  waitOrLeave(ring_.output->stored, output_.phase());
+  output_.next();
+  // Nothing of a launch that was given up: the warpgroups have multiplied whatever was there.
+  readFailure();
+}
+
+void EpilogueWarp::send(const TileRegion &to) {
+  Value *isRight = b.CreateNot(hasFailed());
+  when(b.CreateAnd(isRight, to.isRows), "rows", [&] { storeRows(to); });
+  whenRarely(b.CreateAnd(isRight, to.isShifted), "shifted", [&] { storeShifted(to); });
+  Value *isOther = b.CreateNot(b.CreateOr(to.isRows, to.isShifted));
+  whenRarely(b.CreateAnd(isRight, isOther), "elements", [&] { storeElements(to); });
 }
 
 /// Cells and places of a body that only fills up a pair need not exist.
@@ -121,18 +180,9 @@ void EpilogueWarp::store(Op &op) {
   const OutputTile &output = *ring_.output;
   const TileRegion whole = target(located(op.operand(1)));
   loop(b.getInt64(uint64_t(output.parts)), "parts", [&](Value *part) {
-    waitOrLeave(output.stored, output_.phase());
-    output_.next();
-    // Nothing of a launch that was given up: the warpgroups have multiplied whatever was there.
-    readFailure();
-    TileRegion to = whole;
-    if (output.parts > 1)
-      to = rowsOf(whole, b.CreateMul(part, b.getInt64(uint64_t(output.partRows))));
-    Value *isRight = b.CreateNot(hasFailed());
-    when(b.CreateAnd(isRight, to.isRows), "rows", [&] { storeRows(to); });
-    whenRarely(b.CreateAnd(isRight, to.isShifted), "shifted", [&] { storeShifted(to); });
-    Value *isOther = b.CreateNot(b.CreateOr(to.isRows, to.isShifted));
-    whenRarely(b.CreateAnd(isRight, isOther), "elements", [&] { storeElements(to); });
+    takeTile();
+    send(output.parts > 1 ? rowsOf(whole, b.CreateMul(part, b.getInt64(uint64_t(output.partRows))))
+                          : whole);
     Value *turn = output.isInTurns ? b.CreateTrunc(part, b.getInt32Ty()) : b.getInt32(0);
     bulk_.arrive(b, output_.barrier(output.drained, turn));
   });

@@ -38,6 +38,11 @@ private:
   [[nodiscard]] TileRegion target(const View &to);
   [[nodiscard]] TileRegion rowsOf(const TileRegion &whole, llvm::Value *first);
   void store(ir::Op &op);
+  void takeTile();
+  /// By whichever way the region allows.
+  void send(const TileRegion &to);
+  void lowerLoop(ir::Op &loop);
+  void notify(ir::Op &op);
   void prefetch(ir::Op &load);
   /// By TMA: the elected thread loads the rows, and announces their bytes.
   void prefetchRows(const TileRegion &from);
@@ -91,6 +96,9 @@ private:
   llvm::Value *lane_ = nullptr;
   /// i1: the body is one of the space's, and does not only fill up a pair; null where all are.
   llvm::Value *isOfSpace_ = nullptr;
+  /// What is emitted of a loop over ranks; in the last, each thread has some of the ranks.
+  enum class LoopPart : uint8_t { None, Stores, Notifies, NotifiesOfLanes };
+  LoopPart loopPart_ = LoopPart::None;
 };
 
 } // namespace dtile::backend::gpu

@@ -131,9 +131,9 @@ void MmaWarpgroups::lowerOp(Op &op) {
     return multiply(op);
   if (op.is(OpKind::Yield) && llvm::any_of(op.parentBlock()->ops(), isAwaitedProduct))
     return endIteration();
-  if (isOfEpilogue(op)) {
-    if (!op.is(OpKind::Notify) && !op.is(OpKind::Await))
-      stageOutput(op);
+  if (isOfEpilogue(op) || ir::isLoopOfEpilogue(op)) {
+    if (Op *store = ir::tileStoreOfEpilogue(op))
+      stageOutput(*store);
     return;
   }
   if (op.is(OpKind::Wait) && ignoresFailures_)

@@ -2,9 +2,10 @@
 // specialize-stores: leaves the store at the end of a body to warps of its own.
 //
 // Expects: spaces whose loads are staged (stage-loads), before infer-layouts.
-// Produces: attribute `deferred` on the last store or put of a tile of each body, and on the
-//   notifies and awaits of it after. The groups that multiply leave the tile in shared memory and
-//   go on to the next body; another warp stores it, and then notifies.
+// Produces: attribute `epilogue` on the last store or put of a tile of each body, and on the awaits
+//   and notifies of it after; or on those of a loop, as over the ranks. The groups that multiply
+//   leave the tile in shared memory and go on to the next body; another warp stores it, and then
+//   notifies.
 // Why: stores, above all those to other ranks, take microseconds until they have landed, and a
 //   notify has to wait for that. The matrix units would stand still.
 // Leaves alone: bodies that do something else after the store, that give tokens away, or whose
@@ -39,20 +40,46 @@ bool isTileStore(const Op &op) {
          llvm::none_of(op.operands(), isToken);
 }
 
+bool speaksOfStore(const Op &op) { return op.is(OpKind::Notify) || op.is(OpKind::Await); }
+
+/// A loop, as over the ranks, that does no more than send a tile of before it, or notify.
+bool isLoopOfSends(Op &op) {
+  if (!op.is(OpKind::For) || op.numResults() > 0)
+    return false;
+  unsigned sends = 0;
+  for (Op &inner : op.body().ops()) {
+    const Op *tile = inner.is(OpKind::Put) ? inner.operand(0)->definingOp() : nullptr;
+    if (tile && isTileStore(inner) && tile->parentBlock() != &op.body())
+      ++sends;
+    else if (&inner != op.body().terminator() && !isArithmetic(inner) && !speaksOfStore(inner))
+      return false;
+  }
+  return sends <= 1;
+}
+
+/// Takes an op of a tail, unless something else is done there.
+bool take(Op &op, Tail &tail) {
+  if (speaksOfStore(op)) {
+    tail.behind.push_back(&op);
+    return true;
+  }
+  if (isTileStore(op)) {
+    tail.store = &op;
+    return true;
+  }
+  if (isLoopOfSends(op))
+    return llvm::all_of(llvm::reverse(op.body().ops()), [&](Op &inner) {
+      return &inner == op.body().terminator() || isArithmetic(inner) || take(inner, tail);
+    });
+  return isArithmetic(op);
+}
+
 /// The tail of a body, or one without a store.
 Tail tailOf(Block &body) {
   Tail tail;
-  for (Op &op : llvm::reverse(body.ops())) {
-    if (&op == body.terminator() || isArithmetic(op))
-      continue;
-    if (op.is(OpKind::Notify) || op.is(OpKind::Await)) {
-      tail.behind.push_back(&op);
-      continue;
-    }
-    if (isTileStore(op))
-      tail.store = &op;
-    return tail;
-  }
+  for (Op &op : llvm::reverse(body.ops()))
+    if (&op != body.terminator() && (!take(op, tail) || tail.store))
+      break;
   return tail;
 }
 
@@ -60,9 +87,12 @@ Tail tailOf(Block &body) {
 /// warp can do again.
 bool isSimple(const Tail &tail) {
   PositionArithmetic arithmetic;
-  return arithmetic.areSimple(tail.store->operands()) &&
-         llvm::all_of(tail.behind,
-                      [&](const Op *op) { return arithmetic.areSimple(op->operands()); });
+  const auto isSimple = [&](const Op *op) {
+    const Op *loop = op->parentOp();
+    return arithmetic.areSimple(op->operands()) &&
+           (!loop->is(OpKind::For) || arithmetic.areSimple(loop->operands()));
+  };
+  return isSimple(tail.store) && llvm::all_of(tail.behind, isSimple);
 }
 
 bool deferIn(Op &space, PassContext &context) {

@@ -71,6 +71,9 @@ SimpleBody::SimpleBody(Op &space) {
     if (op.is(OpKind::For) && op.has(attr::stages)) {
       isSimple_ &= loop == nullptr;
       loop = &op;
+    } else if (isLoopOfEpilogue(op)) {
+      // A tile that goes to several ranks leaves whole.
+      isSimple_ &= tileStoreOfEpilogue(op) == nullptr;
     } else if (op.get(attr::epilogue)) {
       if (op.numOperands() == 0 || !op.operand(0)->type().isTile())
         continue;
