@@ -79,6 +79,10 @@ constexpr DevicePass kDevicePasses[] = {
     // When the depth of the rings is final.
     {"split-sums", On::WarpgroupMma},
     {"multicast-operands", On::WarpgroupMma},
+    // Before slice-bodies: in a slice, nothing waits.
+    {"hoist-waits", On::WarpgroupMma},
+    // The number of threads is known, and tiles have no layouts yet.
+    {"slice-bodies", On::WarpgroupMma},
     // Before layouts are chosen for what the loops carry instead.
     {"defer-reductions", On::All},
     // From here on it is known which thread has which element.
