@@ -366,6 +366,8 @@ std::optional<GpuLaunchEstimate::Launch> GpuLaunchEstimate::launchOf(const Work 
   }
   dtile_leave_to_engine(count, made.facts, engineOf(work), work.bodies, bytes,
                         machine_.timing.linkRate, made.weights, made.latencies);
+  dtile_share_link(count, made.facts, work.bodies, bytes, machine_.timing.linkRate, running,
+                   made.latencies, made.weights);
   if (parts > 1) {
     std::copy_n(work.bodies, count, made.bodies);
     dtile_share_loops(count, made.facts, parts, shared, resident, made.bodies, made.weights);

@@ -504,6 +504,16 @@ void dtile_leave_to_engine(int32_t nspaces, dtile_device_space *spaces, uint32_t
   }
 }
 
+void dtile_share_link(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
+                      const double *bytes, double link_rate, int64_t running,
+                      const int64_t *latencies, int64_t *weights) {
+  for (int32_t s = 0; s < nspaces && link_rate > 0; ++s) {
+    const double all = bytes[s] * double(std::min(running, bodies[s]));
+    if (spaces[s].follows == 1)
+      weights[s] = std::max(weights[s], int64_t(all / link_rate) - latencies[s]);
+  }
+}
+
 int32_t dtile_align_to_clusters(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,
                                 int32_t resident, const int64_t *bodies, int32_t *first) {
   const auto mayGrow = [&](int32_t space) {

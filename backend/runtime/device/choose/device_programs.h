@@ -121,6 +121,12 @@ void dtile_leave_to_engine(int32_t nspaces, dtile_device_space *spaces, uint32_t
                            const int64_t *bodies, const double *bytes, double link_rate,
                            int64_t *weights, int64_t *latencies);
 
+/* Gives bodies of spaces that follow others their part of the way to other devices: all `running`
+ * programs run them at once, when those before are done. `bytes` and `link_rate` as above. */
+void dtile_share_link(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
+                      const double *bytes, double link_rate, int64_t running,
+                      const int64_t *latencies, int64_t *weights);
+
 /* Moves the boundaries in `first` to where clusters of `parts` programs begin and end, by more
  * programs for the spaces before, and fewer for those that share loops. Gives the number of
  * programs; 0 where a space that shares loops (`bodies` as dtile_share_loops gives them) has none

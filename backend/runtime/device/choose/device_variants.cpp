@@ -226,6 +226,8 @@ private:
         spaces[s].pinned = ownPrograms(s);
     dtile_leave_to_engine(desc_.nspaces, spaces, engine_, bodies_, bytes, image_.link_rate, weights,
                           latencies);
+    dtile_share_link(desc_.nspaces, spaces, bodies_, bytes, image_.link_rate, load.running,
+                     latencies, weights);
     if (parts > 1) {
       fill(shared, image_.shared, load);
       std::copy(bodies_, bodies_ + desc_.nspaces, bodies);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <vector>
 
@@ -615,6 +616,28 @@ TEST(DevicePrograms, ACopyEngineIsAsOneProgramThatMovesAll) {
   dtile_leave_to_engine(2, plain, 0, bodies, bytes, 100, weights, latencies);
   EXPECT_EQ(plain[0].pinned, 0);
   EXPECT_EQ(plain[1].follows, 1);
+}
+
+// What follows runs when all else is done: its bodies share the link, unless they take longer anyway.
+TEST(LinkTest, IsSharedByBodiesThatFollow) {
+  const dtile_device_space spaces[] = {{}, {.follows = 1}, {.follows = 2}};
+  const double bytes[] = {65'536, 65'536, 65'536};
+  const int64_t latencies[] = {0, 4'000, 0};
+  const auto weightsOf = [&](int64_t bodies, int64_t weight) {
+    const int64_t counts[] = {bodies, bodies, bodies};
+    std::array<int64_t, 3> weights = {weight, weight, weight};
+    dtile_share_link(3, spaces, counts, bytes, 350, 132, latencies, weights.data());
+    return weights;
+  };
+  // 132 · 65536 bytes at 350 a nanosecond, without what they wait anyway.
+  EXPECT_THAT(weightsOf(1000, 5'000), ElementsAre(5'000, 20'716, 5'000));
+  EXPECT_THAT(weightsOf(40, 5'000), ElementsAre(5'000, 5'000, 5'000));
+  EXPECT_THAT(weightsOf(1000, 30'000), ElementsAre(30'000, 30'000, 30'000));
+  // Nothing is known of the link.
+  int64_t weights[] = {1, 1, 1};
+  const int64_t counts[] = {10, 10, 10};
+  dtile_share_link(3, spaces, counts, bytes, 0, 132, latencies, weights);
+  EXPECT_THAT(weights, ElementsAre(1, 1, 1));
 }
 
 } // namespace
