@@ -15,6 +15,7 @@
 #include "ir/model/launch_sizes.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dtile::backend::gpu {
 
@@ -347,8 +348,14 @@ std::optional<GpuLaunchEstimate::Launch> GpuLaunchEstimate::launchOf(const Work 
   int64_t shared[DTILE_DEVICE_MAX_SPACES] = {};
   std::copy_n(work.bodies, count, made.bodies);
   std::copy_n(facts_.begin(), count, made.facts);
+  // As the runtime launches (LaunchPlanner::plan).
+  for (int32_t s = 0; s < count && !isByTma(); ++s)
+    made.facts[s].divide = 0;
   if (parts > 1 &&
       !dtile_share_loops(count, made.facts, parts, shared, resident, made.bodies, made.weights))
+    return std::nullopt;
+  if (parts > 1 && !isByTma() &&
+      std::accumulate(made.bodies, made.bodies + count, int64_t{0}) > resident)
     return std::nullopt;
   const auto [running, together] = dtile_load_of(count, made.bodies, resident, machine_.processors);
   made.running = running;

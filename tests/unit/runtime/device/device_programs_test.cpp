@@ -618,7 +618,7 @@ TEST(DevicePrograms, ACopyEngineIsAsOneProgramThatMovesAll) {
   EXPECT_EQ(plain[1].follows, 1);
 }
 
-// What follows runs when all else is done: its bodies share the link, unless they take longer anyway.
+// What follows runs when all else is done: its bodies share the link.
 TEST(LinkTest, IsSharedByBodiesThatFollow) {
   const dtile_device_space spaces[] = {{}, {.follows = 1}, {.follows = 2}};
   const double bytes[] = {65'536, 65'536, 65'536};
