@@ -9,8 +9,11 @@
 // Why: a reduction takes the tiles that products have left, as of 128 rows and 256 columns. With
 //   256 threads its sums alone have 128 registers each, beside what is being loaded; the rest is
 //   spilled. Measured: docs/decisions/sliced_bodies.md.
+//   A vector with an element a row, as of scales, is sliced as well; what all rows share is loaded
+//   before the loop.
 // Leaves alone: bodies with tiles of several shapes, or that wait or notify between what they do
 //   with tiles; what a reduction, a gather or a transpose takes from other rows.
+#include "ir/analysis/communication.h"
 #include "ir/core/builder.h"
 #include "ir/core/op_classes.h"
 #include "ir/core/view_dims.h"
@@ -18,6 +21,9 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
+
+#include <optional>
+#include <vector>
 
 namespace dtile::passes {
 namespace {
@@ -56,14 +62,21 @@ public:
   void slice(int64_t rows);
 
 private:
-  [[nodiscard]] bool hasShape(llvm::ArrayRef<Value *> values);
+  /// What a slice has of a tile: its rows, or all of it, where all rows share it.
+  enum class Part : uint8_t { Rows, All, Unknown };
+  [[nodiscard]] Part partOf(const Value *value) const;
+  [[nodiscard]] Part partByUses(const Value *vector) const;
+  [[nodiscard]] bool findShape();
+  [[nodiscard]] bool areKnown(llvm::ArrayRef<Value *> values) const;
+  [[nodiscard]] bool hasRows(const Op &op) const;
+  [[nodiscard]] bool isShared(const Op &op) const;
   [[nodiscard]] bool takesRows(Op &op);
   [[nodiscard]] bool takesWindow(Value &view);
   [[nodiscard]] bool sends(Op &loop);
   [[nodiscard]] Value *sendSlice(Op &loop, Value *sent);
 
   Op &space_;
-  /// Of all tiles.
+  /// Of the tiles that the body stores.
   llvm::SmallVector<int64_t, 2> shape_;
   /// Ops of the body itself that go into the loop.
   llvm::SetVector<Op *> moved_;
@@ -73,23 +86,67 @@ private:
   llvm::SetVector<Op *> windows_;
 };
 
-bool BodySlices::hasShape(llvm::ArrayRef<Value *> values) {
-  for (const Value *value : values) {
-    if (!value->type().isTile())
-      continue;
-    if (shape_.empty())
-      shape_.assign(value->type().shape().begin(), value->type().shape().end());
-    if (shape_.size() != 2 || value->type().shape() != llvm::ArrayRef<int64_t>(shape_))
-      return false;
+bool BodySlices::findShape() {
+  walk(space_, [&](const Op &op) {
+    if (!op.is(OpKind::Store) && !op.is(OpKind::Put))
+      return;
+    const Type tile = op.operand(0)->type();
+    if (shape_.empty() && tile.isTile() && tile.rank() == 2)
+      shape_.assign(tile.shape().begin(), tile.shape().end());
+  });
+  return !shape_.empty() && shape_[0] > 1;
+}
+
+/// Of a vector, by the tiles that it becomes.
+BodySlices::Part BodySlices::partByUses(const Value *vector) const {
+  std::optional<Part> part;
+  for (const Use &use : vector->uses()) {
+    const Op &user = *use.user;
+    if (!user.is(OpKind::Reshape) && !isElementwise(user.kind()))
+      return Part::Unknown;
+    const Part its = partOf(user.result());
+    if (part && *part != its)
+      return Part::Unknown;
+    part = its;
   }
-  return true;
+  return part.value_or(Part::Unknown);
+}
+
+BodySlices::Part BodySlices::partOf(const Value *value) const {
+  const llvm::ArrayRef<int64_t> shape = value->type().shape();
+  if (shape.size() == 1)
+    return partByUses(value);
+  if (shape.size() != 2 || (shape[1] != shape_[1] && shape[1] != 1))
+    return Part::Unknown;
+  if (shape[0] == shape_[0])
+    return Part::Rows;
+  return shape[0] == 1 ? Part::All : Part::Unknown;
+}
+
+bool BodySlices::areKnown(llvm::ArrayRef<Value *> values) const {
+  return llvm::all_of(values, [&](const Value *value) {
+    return !value->type().isTile() || partOf(value) != Part::Unknown;
+  });
+}
+
+/// Whether an op has tiles of which a slice has some rows.
+bool BodySlices::hasRows(const Op &op) const {
+  return llvm::any_of(
+      llvm::concat<Value *const>(op.operands(), op.results()),
+      [&](const Value *value) { return value->type().isTile() && partOf(value) == Part::Rows; });
+}
+
+/// Whether an op is about what all rows share, and may be done before them.
+bool BodySlices::isShared(const Op &op) const {
+  return op.numRegions() == 0 && (op.isPure() || isLoadOfInput(op)) && !hasRows(op) &&
+         areKnown(op.operands()) && areKnown(op.results());
 }
 
 /// A window of a whole tile, whose first rows may be others.
 bool BodySlices::takesWindow(Value &view) {
   Op *window = view.definingOp();
   if (!window || !window->is(OpKind::ViewTile) || !window->enclosing(OpKind::Space) ||
-      window->get(attr::lens) != llvm::ArrayRef<int64_t>(shape_))
+      window->get(attr::lens).empty() || window->get(attr::lens).front() != shape_[0])
     return false;
   windows_.insert(window);
   if (window->parentBlock() == &space_.body())
@@ -101,18 +158,23 @@ bool BodySlices::takesWindow(Value &view) {
 
 /// Whether an op computes each row from the same row of other tiles.
 bool BodySlices::takesRows(Op &op) {
-  if (!hasShape(op.operands()) || !hasShape(op.results()))
+  if (!areKnown(op.operands()) || !areKnown(op.results()))
     return false;
   if (op.is(OpKind::For))
     return op.attrs().empty() && llvm::all_of(op.body().ops(), [&](Op &inner) {
-             return touchesTiles(inner) ? takesRows(inner)
+             return touchesTiles(inner) ? isShared(inner) || takesRows(inner)
                                         : inner.isPure() || inner.is(OpKind::Yield);
            });
   if (op.is(OpKind::Load))
     return op.attrs().empty() && takesWindow(*op.operand(0));
   if (op.is(OpKind::Store))
     return takesWindow(*op.operand(1));
-  return op.is(OpKind::Splat) || op.is(OpKind::Yield) || (op.isPure() && isElementwise(op.kind()));
+  // Not where an element a row becomes an element a column, or the reverse.
+  if (op.is(OpKind::Reshape))
+    return partOf(op.operand(0)) == Part::Rows && partOf(op.result()) == Part::Rows;
+  // Each row of the result follows from that row of operands, and from what all rows share.
+  return op.is(OpKind::Splat) || op.is(OpKind::Yield) || op.is(OpKind::Broadcast) ||
+         (op.isPure() && isElementwise(op.kind()));
 }
 
 /// Whether a loop puts one tile of before it, and notifies each time when that has landed.
@@ -122,8 +184,8 @@ bool BodySlices::sends(Op &loop) {
   const Op *put = nullptr;
   for (Op &op : loop.body().ops()) {
     if (op.is(OpKind::Put)) {
-      if (put || op.numOperands() != 2 || !hasShape(op.operands()) ||
-          !op.operand(0)->definingOp() ||
+      if (put || op.numOperands() != 2 || !op.operand(0)->type().isTile() ||
+          partOf(op.operand(0)) != Part::Rows || !op.operand(0)->definingOp() ||
           op.operand(0)->definingOp()->parentBlock() == &loop.body() ||
           !takesWindow(*op.operand(1)))
         return false;
@@ -136,14 +198,16 @@ bool BodySlices::sends(Op &loop) {
       return false;
     }
   }
-  return put && put->operand(0)->type().isTile();
+  return put != nullptr;
 }
 
 bool BodySlices::find() {
-  if (space_.has(attr::warpgroups))
+  if (space_.has(attr::warpgroups) || !findShape())
     return false;
   for (Op &op : space_.body().ops()) {
     if (touchesTiles(op)) {
+      if (isShared(op))
+        continue;
       if (sends(op))
         sends_.push_back(&op);
       else if (!takesRows(op))
@@ -232,17 +296,26 @@ void BodySlices::slice(int64_t rows) {
     const ViewDim &dim = *llvm::find_if(dims, [](const ViewDim &d) { return d.isRange(); });
     builder.setInsertionPoint(window);
     window->setOperand(dim.operand, builder.add(window->operand(dim.operand), first));
-    window->set(attr::lens, {rows, shape_[1]});
+    std::vector<int64_t> lens = window->get(attr::lens).vec();
+    lens.front() = rows;
+    window->set(attr::lens, std::move(lens));
   }
-  const auto resize = [&](Value *value) {
-    if (value->type().isTile())
-      value->setType(builder.types().tile({rows, shape_[1]}, value->type().dtype()));
+  // By their uses, before any of these has another shape.
+  llvm::SmallVector<Value *, 16> sliced;
+  const auto collect = [&](Value *value) {
+    if (value->type().isTile() && partOf(value) == Part::Rows)
+      sliced.push_back(value);
   };
   walk(*loop, [&](Op &op) {
-    llvm::for_each(op.results(), resize);
+    llvm::for_each(op.results(), collect);
     for (unsigned i = 0; i < op.numRegions(); ++i)
-      llvm::for_each(op.body(i).arguments(), resize);
+      llvm::for_each(op.body(i).arguments(), collect);
   });
+  for (Value *value : sliced) {
+    llvm::SmallVector<int64_t, 2> shape(value->type().shape());
+    shape.front() = rows;
+    value->setType(builder.types().tile(shape, value->type().dtype()));
+  }
 }
 
 /// The largest part of so many rows whose elements the threads can hold.
