@@ -5,14 +5,14 @@
 //   kernel has few threads with a fixed share of the registers (stage-loads); before infer-layouts.
 // Produces: a loop over slices of the rows around all that such a body does with tiles. Waits stay
 //   before it. Of a loop that sends a tile to each rank and notifies it, the notifies follow after
-//   it, in a loop of their own.
+//   it, in a loop of their own. A vector with an element a row, as of scales, is sliced as well;
+//   what all rows share is loaded before the loop.
 // Why: a reduction takes the tiles that products have left, as of 128 rows and 256 columns. With
 //   256 threads its sums alone have 128 registers each, beside what is being loaded; the rest is
 //   spilled. Measured: docs/decisions/sliced_bodies.md.
-//   A vector with an element a row, as of scales, is sliced as well; what all rows share is loaded
-//   before the loop.
 // Leaves alone: bodies with tiles of several shapes, or that wait or notify between what they do
-//   with tiles; what a reduction, a gather or a transpose takes from other rows.
+//   with tiles; what a reduction, a gather or a transpose takes from other rows; what a body reads
+//   and writes, or writes twice, at different places of one tensor.
 #include "ir/analysis/communication.h"
 #include "ir/core/builder.h"
 #include "ir/core/op_classes.h"
@@ -73,6 +73,7 @@ private:
   [[nodiscard]] bool takesRows(Op &op);
   [[nodiscard]] bool takesWindow(Value &view);
   [[nodiscard]] bool sends(Op &loop);
+  [[nodiscard]] bool conflicts();
   [[nodiscard]] Value *sendSlice(Op &loop, Value *sent);
 
   Op &space_;
@@ -168,7 +169,7 @@ bool BodySlices::takesRows(Op &op) {
   if (op.is(OpKind::Load))
     return op.attrs().empty() && takesWindow(*op.operand(0));
   if (op.is(OpKind::Store))
-    return takesWindow(*op.operand(1));
+    return op.parentBlock() == &space_.body() && takesWindow(*op.operand(1));
   // Not where an element a row becomes an element a column, or the reverse.
   if (op.is(OpKind::Reshape))
     return partOf(op.operand(0)) == Part::Rows && partOf(op.result()) == Part::Rows;
@@ -201,6 +202,21 @@ bool BodySlices::sends(Op &loop) {
   return put != nullptr;
 }
 
+/// Whether a slice may read or write what another has written, as the body does so elsewhere, too.
+bool BodySlices::conflicts() {
+  llvm::SmallVector<Value *, 4> touched, written;
+  walk(space_, [&](const Op &op) {
+    if (op.is(OpKind::Load) && !isLoadOfInput(op))
+      touched.push_back(op.operand(0));
+    if (op.is(OpKind::Store) || op.is(OpKind::Put))
+      written.push_back(op.operand(1));
+  });
+  llvm::append_range(touched, written);
+  return llvm::any_of(written, [&](Value *to) {
+    return llvm::any_of(touched, [&](Value *other) { return other != to && mayAlias(other, to); });
+  });
+}
+
 bool BodySlices::find() {
   if (space_.has(attr::warpgroups) || !findShape())
     return false;
@@ -217,7 +233,7 @@ bool BodySlices::find() {
       return false;
     }
   }
-  return !windows_.empty();
+  return !windows_.empty() && !conflicts();
 }
 
 /// Makes such a loop one that only puts, and says when those and `sent` have landed.
