@@ -232,7 +232,7 @@ bool isLoopOfEpilogue(const Op &op) {
   if (!op.is(OpKind::For) || op.numResults() > 0)
     return false;
   bool acts = false, isAlone = true;
-  for (const Op &inner : const_cast<Op &>(op).body().ops()) {
+  for (const Op &inner : op.body().ops()) {
     const bool computes = inner.isPure() || inner.is(OpKind::SigSlice) || inner.is(OpKind::Yield);
     acts |= inner.get(attr::epilogue);
     isAlone &= inner.numRegions() == 0 && (inner.get(attr::epilogue) || computes);

@@ -106,11 +106,12 @@ void EpilogueWarp::lowerOp(Op &op) {
   }
   if (op.is(OpKind::Await))
     return;
-  if (op.is(OpKind::Notify))
-    return loopPart_ == LoopPart::Stores ? void() : notify(op);
-  if (loopPart_ == LoopPart::None)
-    return tracedTransfer(op, [&] { store(op); });
-  if (loopPart_ == LoopPart::Stores)
+  const bool isNotify = op.is(OpKind::Notify);
+  if (isNotify && loopPart_ != LoopPart::Stores)
+    notify(op);
+  else if (!isNotify && loopPart_ == LoopPart::None)
+    tracedTransfer(op, [&] { store(op); });
+  else if (!isNotify && loopPart_ == LoopPart::Stores)
     tracedTransfer(op, [&] { send(target(located(op.operand(1)))); });
 }
 
@@ -141,7 +142,7 @@ void EpilogueWarp::lowerLoop(Op &loop) {
     loopPart_ = LoopPart::Notifies;
     HelperWarp::lowerOp(loop);
   } else {
-    // A lane each rank: a notify takes a microsecond, wherever it goes.
+    // A lane each rank, so that no notify waits for the fence of another.
     bulk_.awaitStores(b);
     warp_.syncWarp(b);
     loopPart_ = LoopPart::NotifiesOfLanes;

@@ -27,11 +27,13 @@ using namespace dtile::ir;
 /// Whether an iteration waits for cells that its number alone chooses, loads, and computes.
 bool onlyWaitsAndLoads(Op &loop) {
   PositionArithmetic arithmetic;
+  const auto isLoad = [](const Use &use) { return use.user->is(OpKind::Load); };
   bool waits = false;
   for (Op &op : loop.body().ops()) {
     if (op.is(OpKind::Wait)) {
       waits = true;
-      if (!arithmetic.areSimple(op.operands()))
+      // An acquire that is joined, or carried, orders more than the iteration's loads.
+      if (!arithmetic.areSimple(op.operands()) || !llvm::all_of(op.result()->uses(), isLoad))
         return false;
     } else if (op.is(OpKind::Load)) {
       if (!op.attrs().empty())

@@ -51,6 +51,14 @@ bool onlyWaits(Op &op) {
   return only;
 }
 
+/// The range that the rows of a window are, where they are one.
+std::optional<ViewDim> rowsOf(const Op &window) {
+  for (const ViewDim &dim : viewDims(window))
+    if (!dim.isPosition())
+      return dim.isRange() ? std::optional(dim) : std::nullopt;
+  return std::nullopt;
+}
+
 /// The body of a space.
 class BodySlices {
 public:
@@ -147,7 +155,7 @@ bool BodySlices::isShared(const Op &op) const {
 bool BodySlices::takesWindow(Value &view) {
   Op *window = view.definingOp();
   if (!window || !window->is(OpKind::ViewTile) || !window->enclosing(OpKind::Space) ||
-      window->get(attr::lens).empty() || window->get(attr::lens).front() != shape_[0])
+      !rowsOf(*window) || window->get(attr::lens).front() != shape_[0])
     return false;
   windows_.insert(window);
   if (window->parentBlock() == &space_.body())
@@ -308,10 +316,9 @@ void BodySlices::slice(int64_t rows) {
   builder.setLoc(space_.loc());
   builder.op(OpKind::Yield, sent);
   for (Op *window : windows_) {
-    const auto dims = viewDims(*window);
-    const ViewDim &dim = *llvm::find_if(dims, [](const ViewDim &d) { return d.isRange(); });
+    const unsigned from = rowsOf(*window)->operand;
     builder.setInsertionPoint(window);
-    window->setOperand(dim.operand, builder.add(window->operand(dim.operand), first));
+    window->setOperand(from, builder.add(window->operand(from), first));
     std::vector<int64_t> lens = window->get(attr::lens).vec();
     lens.front() = rows;
     window->set(attr::lens, std::move(lens));
