@@ -13,6 +13,7 @@
 //   kernels without staged products, whose messages may carry flags (ll-messages).
 #include "ir/core/builder.h"
 #include "ir/core/op_classes.h"
+#include "ir/schedule/beside_products.h"
 #include "ir/schedule/pipeline/position_arithmetic.h"
 #include "ir/transform/pass.h"
 
@@ -92,17 +93,10 @@ void hoist(Op &loop) {
 
 bool hoistWaits(Module &module, PassContext &context) {
   llvm::SmallVector<Op *, 4> loops;
-  for (Op &kernel : module.body().ops()) {
-    if (!kernel.is(OpKind::Kernel) || !kernel.has(attr::threads))
-      continue;
-    for (Op &space : kernel.body().ops()) {
-      if (!space.is(OpKind::Space) || space.has(attr::warpgroups))
-        continue;
-      for (Op &op : space.body().ops())
-        if (op.is(OpKind::For) && op.attrs().empty() && onlyWaitsAndLoads(op))
-          loops.push_back(&op);
-    }
-  }
+  for (Op *space : spacesBesideProducts(module))
+    for (Op &op : space->body().ops())
+      if (op.is(OpKind::For) && op.attrs().empty() && onlyWaitsAndLoads(op))
+        loops.push_back(&op);
   for (Op *loop : loops) {
     context.remark(*loop, "it waits for all that it loads before it loads the first");
     hoist(*loop);

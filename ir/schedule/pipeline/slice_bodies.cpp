@@ -17,6 +17,7 @@
 #include "ir/core/builder.h"
 #include "ir/core/op_classes.h"
 #include "ir/core/view_dims.h"
+#include "ir/schedule/beside_products.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -226,7 +227,7 @@ bool BodySlices::conflicts() {
 }
 
 bool BodySlices::find() {
-  if (space_.has(attr::warpgroups) || !findShape())
+  if (!findShape())
     return false;
   for (Op &op : space_.body().ops()) {
     if (touchesTiles(op)) {
@@ -354,23 +355,18 @@ int64_t rowsThatFit(int64_t rows, int64_t elements, int64_t threads) {
 
 bool sliceBodies(Module &module, PassContext &context) {
   bool changed = false;
-  for (Op &kernel : module.body().ops()) {
-    if (!kernel.is(OpKind::Kernel) || !kernel.has(attr::threads))
+  for (Op *space : spacesBesideProducts(module)) {
+    BodySlices body(*space);
+    if (!body.find())
       continue;
-    for (Op &space : kernel.body().ops()) {
-      if (!space.is(OpKind::Space))
-        continue;
-      BodySlices body(space);
-      if (!body.find())
-        continue;
-      const int64_t rows = rowsThatFit(body.rows(), body.elements(), kernel.get(attr::threads));
-      if (rows == body.rows())
-        continue;
-      context.remark(space, "its tiles are computed in slices of " + llvm::Twine(rows) +
-                                " rows, which fit into registers");
-      body.slice(rows);
-      changed = true;
-    }
+    const int64_t threads = space->enclosing(OpKind::Kernel)->get(attr::threads);
+    const int64_t rows = rowsThatFit(body.rows(), body.elements(), threads);
+    if (rows == body.rows())
+      continue;
+    context.remark(*space, "its tiles are computed in slices of " + llvm::Twine(rows) +
+                               " rows, which fit into registers");
+    body.slice(rows);
+    changed = true;
   }
   return changed;
 }
