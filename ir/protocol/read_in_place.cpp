@@ -133,7 +133,8 @@ void InPlaceReader::redirect(const OwnCopy &copy, const OwnCopy::Read &read) {
   if (!read.isAlways) {
     Value *isHere = isOwn(read.owner(), copy.place);
     builder_.setInsertionPoint(read.op);
-    view = builder_.value(OpKind::ViewSelect, {isHere, view, read.op->operand(0)}, view->type());
+    view = builder_.value(OpKind::ViewSelect, {isHere, view, read.op->operand(0)}, view->type(),
+                          {{attr::in_place, true}});
   }
   read.op->setOperand(0, view);
   context_.remark(*read.op, "this rank's own part of " + quoted(*copy.object) +
@@ -175,6 +176,7 @@ void InPlaceReader::leaveOut(const Op &object, const OwnCopy::Put &put) {
   if (Op *window = op.operand(0)->definingOp();
       window && window->is(OpKind::ViewTile) && window->get(attr::dims).contains('r')) {
     op.setOperand(0, emptied(*window, isHere));
+    op.set(attr::in_place, true);
     return;
   }
   Op *choice = builder_.op(OpKind::If, {isHere}, {token});

@@ -59,6 +59,8 @@ struct DevicePass {
 constexpr DevicePass kDevicePasses[] = {
     // First: references that are not computed cost no registers.
     {"select-instructions", On::All},
+    // Before split-copies and take-arrivals: what flags carry is not divided, and not waited for.
+    {"load-messages", On::MappedPeers},
     // Before layouts are chosen for what the loops carry.
     {"take-arrivals", On::All},
     // Before the others: it makes more bodies, and the others look at bodies.
