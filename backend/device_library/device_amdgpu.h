@@ -204,6 +204,8 @@ DTILE_INLINE int32_t hasBulkCopies(void) { return 0; }
 DTILE_INLINE void bulkBarrierBegin(void *barrier) { __builtin_unreachable(); }
 DTILE_INLINE void bulkBarrierEnd(void *barrier) { __builtin_unreachable(); }
 DTILE_INLINE void bulkBegin(void) { __builtin_unreachable(); }
+DTILE_INLINE void bulkFence(void) { __builtin_unreachable(); }
+DTILE_INLINE void warpSync(void) { __builtin_unreachable(); }
 DTILE_INLINE void bulkExpect(void *barrier, uint32_t bytes) { __builtin_unreachable(); }
 DTILE_INLINE void bulkLoad(void *to, const void *from, uint32_t bytes, void *barrier) {
   __builtin_unreachable();

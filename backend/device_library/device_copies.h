@@ -131,37 +131,61 @@ DTILE_INLINE void copyBytes(char *to, const char *from, int64_t bytes, uint32_t 
     *((uint8_t DTILE_GLOBAL *)to + i) = *((const uint8_t DTILE_GLOBAL *)from + i);
 }
 
-// By some threads, of which this one is number `thread`: whole words where they go, each of two
-// words of the source that are there whole, and the row's ends byte by byte.
-static __attribute__((noinline)) void copyShiftedRow(char *to, const char *from, int64_t bytes,
-                                                     uint32_t thread, uint32_t threads) {
+// A row's whole words where they go, each of two words of the source that are there whole.
+typedef struct ShiftedRow {
+  // Bytes before the first one.
+  int64_t head;
+  int64_t words;
+  // The word that the first one begins in, so many bytes after it.
+  const char *source;
+  uint32_t skipped;
+} ShiftedRow;
+
+DTILE_INLINE ShiftedRow shiftedRow(const char *to, const char *from, int64_t bytes) {
   const int64_t head = (int64_t)(-(uint64_t)to & 15);
   const uint64_t begin = (uint64_t)from + (uint64_t)head;
   const char *const source = (const char *)(begin & ~(uint64_t)15);
   const uint32_t skipped = (uint32_t)(begin & 15);
-  const Shift shift = {(skipped & 8) != 0, (skipped & 4) != 0, 8 * (skipped & 3)};
+  return (ShiftedRow){head, (from + bytes - source - (skipped == 0 ? 0 : 16)) / 16, source,
+                      skipped};
+}
+
+DTILE_INLINE Shift shiftBy(uint32_t bytes) {
+  return (Shift){(bytes & 8) != 0, (bytes & 4) != 0, 8 * (bytes & 3)};
+}
+
+// What is no whole word of a row, by some threads.
+DTILE_INLINE void copyEnds(ShiftedRow row, char *to, const char *from, int64_t bytes,
+                           uint32_t thread, uint32_t threads) {
+  copyBytes(to, from, row.head, thread, threads);
+  const int64_t done = row.head + 16 * row.words;
+  copyBytes(to + done, from + done, bytes - done, thread, threads);
+}
+
+// By some threads, of which this one is number `thread`.
+static __attribute__((noinline)) void copyShiftedRow(char *to, const char *from, int64_t bytes,
+                                                     uint32_t thread, uint32_t threads) {
+  const ShiftedRow row = shiftedRow(to, from, bytes);
+  const Shift shift = shiftBy(row.skipped);
   // Where nothing is skipped, the second word is the first one.
-  const int64_t second = skipped == 0 ? 0 : 16;
-  const int64_t words = (from + bytes - source - second) / 16;
+  const int64_t second = row.skipped == 0 ? 0 : 16;
   const int64_t step = (int64_t)threads * kShiftedAtOnce;
 #pragma unroll 1
-  for (int64_t first = thread; first < words; first += step) {
+  for (int64_t first = thread; first < row.words; first += step) {
     Words4 low[kShiftedAtOnce], high[kShiftedAtOnce];
     _Pragma("unroll") for (int i = 0; i < kShiftedAtOnce; ++i) {
       const int64_t word = first + (int64_t)i * threads;
-      const char *at = source + 16 * (word < words ? word : first);
+      const char *at = row.source + 16 * (word < row.words ? word : first);
       low[i] = *(const Words4 DTILE_GLOBAL *)at;
       high[i] = *(const Words4 DTILE_GLOBAL *)(at + second);
     }
     _Pragma("unroll") for (int i = 0; i < kShiftedAtOnce; ++i) {
       const int64_t word = first + (int64_t)i * threads;
-      if (word < words)
-        *(Words4 DTILE_GLOBAL *)(to + head + 16 * word) = shifted(low[i], high[i], shift);
+      if (word < row.words)
+        *(Words4 DTILE_GLOBAL *)(to + row.head + 16 * word) = shifted(low[i], high[i], shift);
     }
   }
-  copyBytes(to, from, head, thread, threads);
-  const int64_t done = head + 16 * words;
-  copyBytes(to + done, from + done, bytes - done, thread, threads);
+  copyEnds(row, to, from, bytes, thread, threads);
 }
 
 // Rows by the warps in turn; one by all threads.
@@ -279,6 +303,153 @@ static __attribute__((noinline)) void copyInBulk(void *destination, const void *
     bulkBarrierEnd(buffer + 8 * slot);
 }
 
+// ---- Such rows in bulk ----
+
+// Warps are the walkers. A slot has the words of the source that one part of a row needs; all lanes
+// shift them where they lie, and then they are where TMA takes words from.
+typedef struct ShiftedPart {
+  char *to;
+  const char *from;
+  // Bytes that come, and that go.
+  uint32_t loaded, stored, skipped;
+} ShiftedPart;
+
+typedef struct PartNumber {
+  int64_t row, part;
+} PartNumber;
+
+// The part that is `step` further; rows have `parts` of them.
+DTILE_INLINE PartNumber partAfter(PartNumber at, uint32_t step, int64_t parts) {
+  at.part += step;
+#pragma unroll 1
+  for (; at.part >= parts; at.part -= parts)
+    ++at.row;
+  return at;
+}
+
+// `most`: words that a part has.
+DTILE_INLINE ShiftedPart shiftedPart(char *to, const char *from, int64_t bytes, Rows r,
+                                     int32_t element, PartNumber at, int64_t most) {
+  to += at.row * r.destination_row * element;
+  from += at.row * r.source_row * element;
+  const ShiftedRow row = shiftedRow(to, from, bytes);
+  const int64_t first = at.part * most;
+  int64_t words = row.words - first;
+  words = words < 0 ? 0 : words < most ? words : most;
+  const uint32_t stored = 16 * (uint32_t)words;
+  const uint32_t loaded = stored == 0 || row.skipped == 0 ? stored : stored + 16;
+  return (ShiftedPart){to + row.head + 16 * first, row.source + 16 * first, loaded, stored,
+                       row.skipped};
+}
+
+// By all lanes of a warp, in order, so that words are read before they are written.
+DTILE_INLINE void shiftSlot(char *slot, ShiftedPart part, uint32_t lane) {
+  const Shift shift = shiftBy(part.skipped);
+  const uint32_t words = part.stored / 16;
+#pragma unroll 1
+  for (uint32_t first = lane; first - lane < words; first += 32 * kShiftedAtOnce) {
+    Words4 word[kShiftedAtOnce];
+    _Pragma("unroll") for (uint32_t i = 0; i < kShiftedAtOnce; ++i) {
+      const uint32_t at = first + 32 * i < words ? first + 32 * i : 0;
+      const Words4 DTILE_SHARED *low = (const Words4 DTILE_SHARED *)(slot + 16 * at);
+      word[i] = shifted(low[0], low[1], shift);
+    }
+    warpSync();
+    _Pragma("unroll") for (uint32_t i = 0; i < kShiftedAtOnce; ++i) {
+      if (first + 32 * i < words)
+        *(Words4 DTILE_SHARED *)(slot + 16 * (first + 32 * i)) = word[i];
+    }
+    warpSync();
+  }
+}
+
+// By warp `walker` of `walkers`, with a buffer of its own.
+static __attribute__((noinline)) void copyShiftedInBulk(char *to, const char *from, int64_t bytes,
+                                                        Rows r, int32_t element, char *buffer,
+                                                        int32_t slot_bytes, uint32_t walker,
+                                                        uint32_t walkers) {
+  const uint32_t lane = (uint32_t)threadIndex() % 32;
+  char *const slots = buffer + kBarrierBytes;
+  // A slot has a word more than what goes from there.
+  const int64_t most = slot_bytes / 16 - 8;
+  const int64_t parts = (bytes / 16 + most - 1) / most;
+  const int64_t all = r.rows * parts;
+  const int64_t count = walker < all ? (all - walker + walkers - 1) / walkers : 0;
+  if (lane == 0) {
+#pragma unroll 1
+    for (int32_t slot = 0; slot < kSlots; ++slot)
+      bulkBarrierBegin(buffer + 8 * slot);
+    bulkBegin();
+  }
+  PartNumber load = partAfter((PartNumber){0, 0}, walker, parts), store = load;
+  int32_t loadSlot = 0, storeSlot = 0;
+  uint32_t phase = 0;
+#pragma unroll 1
+  for (int64_t i = 0; i < count + kSlotsAhead; ++i) {
+    if (i < count) {
+      if (lane == 0) {
+        const ShiftedPart part = shiftedPart(to, from, bytes, r, element, load, most);
+        char *const barrier = buffer + 8 * loadSlot;
+        // Of the stores from this slot on.
+        bulkAwaitRead(kSlots - kSlotsAhead - 1);
+        bulkExpect(barrier, part.loaded);
+        if (part.loaded > 0)
+          bulkLoad(slots + loadSlot * slot_bytes, part.from, part.loaded, barrier);
+      }
+      load = partAfter(load, walkers, parts);
+      loadSlot = (loadSlot + 1) & (kSlots - 1);
+    }
+    if (i >= kSlotsAhead) {
+      const ShiftedPart part = shiftedPart(to, from, bytes, r, element, store, most);
+      char *const slot = slots + storeSlot * slot_bytes;
+      if (lane == 0)
+        bulkAwaitLoad(buffer + 8 * storeSlot, phase);
+      warpSync();
+      shiftSlot(slot, part, lane);
+      bulkFence();
+      warpSync();
+      if (lane == 0) {
+        if (part.stored > 0)
+          bulkStore(part.to, slot, part.stored);
+        bulkCommit();
+      }
+      store = partAfter(store, walkers, parts);
+      storeSlot = (storeSlot + 1) & (kSlots - 1);
+      phase ^= storeSlot == 0;
+    }
+  }
+#pragma unroll 1
+  for (int64_t i = walker; i < r.rows; i += walkers) {
+    char *const toRow = to + i * r.destination_row * element;
+    const char *const fromRow = from + i * r.source_row * element;
+    copyEnds(shiftedRow(toRow, fromRow, bytes), toRow, fromRow, bytes, lane, 32);
+  }
+  if (lane == 0) {
+    bulkAwaitAll();
+#pragma unroll 1
+    for (int32_t slot = 0; slot < kSlots; ++slot)
+      bulkBarrierEnd(buffer + 8 * slot);
+  }
+}
+
+// How the threads of a program walk in bulk: none where that is not worth it.
+typedef struct Walkers {
+  int32_t count;
+  // Of the buffer of each, and of a slot in it.
+  int32_t bytes, slot_bytes;
+} Walkers;
+
+DTILE_INLINE Walkers walkersOf(Rows r, int64_t row, int32_t threads) {
+  int32_t walkers = threads / 32;
+  walkers = walkers < kMostWalkers ? walkers : kMostWalkers;
+  const int32_t part = walkers > 0 ? r.buffer_bytes / walkers / 128 * 128 : 0;
+  int32_t slot = (part - kBarrierBytes) / kSlots / 128 * 128;
+  slot = slot < kMostSlotBytes ? slot : kMostSlotBytes;
+  const int isLarge =
+      slot >= kLeastSlotBytes && row >= kLeastRowBytes && row * r.rows >= kLeastBulkBytes;
+  return (Walkers){hasBulkCopies() && r.buffer && isLarge ? walkers : 0, part, slot};
+}
+
 DTILE_INLINE void copyRowsHere(void *destination, const void *source, int32_t bytes, Rows r,
                                int32_t threads, int byFew) {
   if (r.rows <= 0 || r.cols <= 0)
@@ -297,26 +468,25 @@ DTILE_INLINE void copyRowsHere(void *destination, const void *source, int32_t by
   uint32_t unit = (uint32_t)bytes;
   if (r.destination_col == 1 && r.source_col == 1) {
     unit = granule(destination, source, bytes, r);
-    if (hasBulkCopies() && unit == 16 && r.buffer) {
-      const int64_t row = r.cols * bytes;
-      const int64_t all = row * r.rows;
-      int32_t walkers = threads / 32;
-      walkers = walkers < kMostWalkers ? walkers : kMostWalkers;
-      const int32_t part = walkers > 0 ? r.buffer_bytes / walkers / 128 * 128 : 0;
-      int32_t slot = (part - kBarrierBytes) / kSlots / 128 * 128;
-      slot = slot < kMostSlotBytes ? slot : kMostSlotBytes;
-      if (slot >= kLeastSlotBytes && row >= kLeastRowBytes && all >= kLeastBulkBytes) {
-        const int32_t walker = threadIndex() / 32;
-        const int64_t each = (all / walkers + 127) / 128 * 128;
-        const int64_t first = walker * each;
-        if (threadIndex() % 32 == 0 && walker < walkers && first < all)
-          copyInBulk(destination, source, first, all - first < each ? all - first : each, row,
-                     r.destination_row * bytes, r.source_row * bytes,
-                     (char *)r.buffer + walker * part, slot);
-        return;
-      }
-    }
     const int64_t row = r.cols * bytes;
+    const Walkers walkers = walkersOf(r, row, threads);
+    const int32_t walker = threadIndex() / 32;
+    char *const buffer = (char *)r.buffer + walker * walkers.bytes;
+    if (walkers.count > 0 && unit == 16) {
+      const int64_t all = row * r.rows;
+      const int64_t each = (all / walkers.count + 127) / 128 * 128;
+      const int64_t first = walker * each;
+      if (threadIndex() % 32 == 0 && walker < walkers.count && first < all)
+        copyInBulk(destination, source, first, all - first < each ? all - first : each, row,
+                   r.destination_row * bytes, r.source_row * bytes, buffer, walkers.slot_bytes);
+      return;
+    }
+    if (walkers.count > 0 && threads % 32 == 0) {
+      if (walker < walkers.count)
+        copyShiftedInBulk((char *)destination, (const char *)source, row, r, bytes, buffer,
+                          walkers.slot_bytes, (uint32_t)walker, (uint32_t)walkers.count);
+      return;
+    }
     if (unit < 16 && row >= kLeastShiftedBytes && threads >= 32)
       return copyShifted((char *)destination, (const char *)source, row, r, threads, bytes);
     // A power of two, of which all of these are multiples: no division, which takes longer than a

@@ -189,6 +189,13 @@ DTILE_INLINE void bulkBarrierEnd(void *barrier) {
 }
 /* What threads of this program have done to memory comes before what the copies do. */
 DTILE_INLINE void bulkBegin(void) { __asm__ volatile("fence.proxy.async;" ::: "memory"); }
+/* What this thread has written to shared memory comes before what copies read there that start
+ * once its warp has met. */
+DTILE_INLINE void bulkFence(void) {
+  __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/* The lanes of a warp meet, and see what the others wrote to shared memory. */
+DTILE_INLINE void warpSync(void) { __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 DTILE_INLINE void bulkExpect(void *barrier, uint32_t bytes) {
   __asm__ volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(inShared(barrier)), "r"(bytes)

@@ -8,6 +8,7 @@
 /* Pointers into global memory: plain pointers would make every access find out where it goes. */
 #if defined(DTILE_DEVICE_MACHINE)
 #define DTILE_GLOBAL
+#define DTILE_SHARED
 #else
 #define DTILE_GLOBAL __attribute__((address_space(1)))
 #define DTILE_SHARED __attribute__((address_space(3)))

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <csetjmp>
@@ -27,11 +28,14 @@ struct Program {
   struct Barrier {
     int32_t arrived = 0, any = 0, answer = 0;
     uint64_t round = 0;
-  } barriers[2];
+  };
+  /// Of all threads, then of each warp.
+  static constexpr int32_t kWarps = 8;
+  std::array<Barrier, 2 + kWarps> barriers;
 
   int32_t meet(int32_t x, int32_t number, int32_t count) {
     std::unique_lock lock(mutex);
-    Barrier &barrier = barriers[number];
+    Barrier &barrier = barriers[size_t(number)];
     barrier.any |= x != 0;
     const uint64_t round = barrier.round;
     if (++barrier.arrived == count) {
@@ -62,6 +66,7 @@ int32_t dtile_test_program() { return current.number; }
 int32_t dtile_test_any(int32_t x, int32_t barrier, int32_t threads) {
   return current.program->meet(x, barrier, threads);
 }
+void dtile_test_meet_warp() { (void)current.program->meet(0, 2 + current.index / 32, 32); }
 void dtile_test_leave() { std::longjmp(*current.exit, 1); }
 void dtile_test_yield() { std::this_thread::yield(); }
 }
@@ -77,8 +82,9 @@ struct Shape {
 /// Copies between buffers, with elements `toOffset` and `fromOffset` bytes behind a multiple of 16,
 /// and compares every byte with what a plain loop gives.
 /// Shared memory of `bufferBytes` bytes is there for the copy to go through: whether it did.
+/// Threads run one after the other, or `meet`.
 bool checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset, int32_t threads,
-               int32_t bufferBytes = 0) {
+               int32_t bufferBytes = 0, bool meet = false) {
   auto span = [&](int64_t row, int64_t col) {
     return ((shape.rows - 1) * row + (shape.cols - 1) * col + 1) * bytes;
   };
@@ -104,13 +110,21 @@ bool checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset,
                   source + (i * shape.fromRow + j * shape.fromCol) * bytes, size_t(bytes));
   const uint64_t untouched = random();
   std::vector<uint64_t> shared(size_t(bufferBytes / 8 + 3), untouched);
-  for (int32_t thread = 0; thread < threads; ++thread) {
-    current.index = thread;
-    current.threads = threads;
+  Program program;
+  const auto copy = [&](int32_t thread) {
+    current = {&program, thread, threads};
     dtile_dev_copy(start(to, toOffset), source, bytes, shape.rows, shape.cols, shape.toRow,
                    shape.fromRow, shape.toCol, shape.fromCol, threads,
                    bufferBytes ? start(shared, 0) : nullptr, bufferBytes);
-  }
+  };
+  std::vector<std::thread> lanes;
+  for (int32_t thread = 0; thread < threads; ++thread)
+    if (meet)
+      lanes.emplace_back(copy, thread);
+    else
+      copy(thread);
+  for (std::thread &lane : lanes)
+    lane.join();
   // What is behind the buffer is somebody else's.
   EXPECT_EQ(shared.back(), untouched);
   EXPECT_EQ(to, expected) << bytes << " bytes, " << shape.rows << " x " << shape.cols
@@ -171,12 +185,33 @@ TEST(DeviceCopy, MovesLargeRowsInBulk) {
     }
 }
 
+TEST(DeviceCopy, ShiftsLargeRowsInBulk) {
+  const auto isShifted = [](int32_t bytes, Shape shape, int64_t to, int64_t from, int32_t threads,
+                            int32_t buffer = kBuffer) {
+    return checkCopy(bytes, shape, to, from, threads, buffer, /*meet=*/true);
+  };
+  // All shifts of one row, of one part and of several.
+  for (int64_t from = 0; from < 16; ++from)
+    for (int64_t bytes : {32769, 200003})
+      EXPECT_TRUE(isShifted(1, {1, bytes, bytes, bytes, 1, 1}, (from + 3) / 4, from, 64));
+  // Rows of one part and of several, each of which begins elsewhere; some are not shifted.
+  for (int32_t threads : {32, 128})
+    for (int32_t bytes : {1, 2, 8})
+      for (int64_t size : {2064, 9000}) {
+        const int64_t cols = size / bytes, rows = 32768 / size + 3;
+        EXPECT_TRUE(isShifted(bytes, {rows, cols, cols + 3, cols + 1, 1, 1}, bytes, 0, threads));
+        EXPECT_TRUE(isShifted(bytes, {rows, cols - 1, cols, cols, 1, 1}, 0, 8 - bytes, threads));
+      }
+  // More warps than walk, and less room: smaller slots.
+  EXPECT_TRUE(isShifted(2, {3, 20000, 20001, 20000, 1, 1}, 0, 2, 256));
+  EXPECT_TRUE(isShifted(2, {3, 20000, 20001, 20000, 1, 1}, 0, 2, 64, 2 * (128 + 4 * 2048)));
+}
+
 TEST(DeviceCopy, MovesRowsThatNoEngineTakes) {
-  // Not aligned on one side, strided, and too short.
-  EXPECT_FALSE(checkCopy(2, {40, 4096, 4096, 4096, 1, 1}, 2, 0, 128, kBuffer));
-  EXPECT_FALSE(checkCopy(2, {40, 4096, 4097, 4096, 1, 1}, 0, 0, 128, kBuffer));
-  EXPECT_FALSE(checkCopy(2, {40, 4095, 4096, 4096, 1, 1}, 0, 0, 128, kBuffer));
+  // Warps that are not whole, strided, and too short.
+  EXPECT_FALSE(checkCopy(2, {40, 4096, 4096, 4096, 1, 1}, 2, 0, 129, kBuffer));
   EXPECT_FALSE(checkCopy(4, {40, 4096, 4096, 8192, 1, 2}, 0, 0, 128, kBuffer));
+  EXPECT_FALSE(checkCopy(2, {40, 512, 520, 528, 1, 1}, 2, 0, 128, kBuffer));
   EXPECT_FALSE(checkCopy(2, {40, 512, 520, 528, 1, 1}, 0, 0, 128, kBuffer));
 }
 

@@ -10,6 +10,7 @@ int32_t dtile_test_thread(void);
 int32_t dtile_test_threads(void);
 int32_t dtile_test_program(void);
 int32_t dtile_test_any(int32_t x, int32_t barrier, int32_t threads);
+void dtile_test_meet_warp(void);
 void dtile_test_leave(void);
 /* Somebody else's turn: called now and then by threads that wait. */
 void dtile_test_yield(void);
@@ -182,6 +183,8 @@ DTILE_INLINE void bulkBegin(void) {
   testCheck(testBulk.numLoads == 0 && testBulk.numStores == 0);
   testBulk.group = 0;
 }
+DTILE_INLINE void bulkFence(void) {}
+DTILE_INLINE void warpSync(void) { dtile_test_meet_warp(); }
 DTILE_INLINE void bulkExpect(void *barrier, uint32_t bytes) {
   testCheck(((TestBarrier *)barrier)->expected == 0);
   ((TestBarrier *)barrier)->expected = bytes;

@@ -301,6 +301,7 @@ int32_t dtile_test_thread() { return emulated::emuThread(); }
 int32_t dtile_test_threads() { return int32_t(emulated::emulation->program->fibers.size()); }
 int32_t dtile_test_program() { return emulated::emuProgram(); }
 int32_t dtile_test_any(int32_t x, int32_t, int32_t) { return emulated::emuMeet(x); }
+void dtile_test_meet_warp() { (void)emulated::emuShuffle(0, 0); }
 void dtile_test_leave() { emulated::meet(emulated::State::Done); }
 void dtile_test_yield() {
   emulated::Hosts::step();

@@ -25,6 +25,7 @@ int32_t dtile_test_thread() { return 0; }
 int32_t dtile_test_threads() { return 1; }
 int32_t dtile_test_program() { return program; }
 int32_t dtile_test_any(int32_t x, int32_t, int32_t) { return x; }
+void dtile_test_meet_warp() {}
 void dtile_test_leave() { std::abort(); }
 void dtile_test_yield() {}
 }
