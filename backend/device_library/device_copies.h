@@ -220,8 +220,9 @@ enum {
   kLeastSlotBytes = 2048,
   // Shorter rows take the one thread more instructions than the bytes take time.
   kLeastRowBytes = 2048,
-  // Half of the fewer slots: below that most of the time goes to the first load and the last store,
-  // and all threads at once have the same two behind each other.
+  // Below that most of the time goes to the first load and the last store, and all threads at once
+  // have the same two behind each other. Where slots are smaller, as nothing keeps memory busy,
+  // twice that: all slots once.
   kLeastBulkBytes = 32768
 };
 
@@ -445,8 +446,8 @@ DTILE_INLINE Walkers walkersOf(Rows r, int64_t row, int32_t threads) {
   const int32_t part = walkers > 0 ? r.buffer_bytes / walkers / 128 * 128 : 0;
   int32_t slot = (part - kBarrierBytes) / kSlots / 128 * 128;
   slot = slot < kMostSlotBytes ? slot : kMostSlotBytes;
-  const int isLarge =
-      slot >= kLeastSlotBytes && row >= kLeastRowBytes && row * r.rows >= kLeastBulkBytes;
+  const int64_t least = slot < kMostSlotBytes ? 2 * kLeastBulkBytes : kLeastBulkBytes;
+  const int isLarge = slot >= kLeastSlotBytes && row >= kLeastRowBytes && row * r.rows >= least;
   return (Walkers){hasBulkCopies() && r.buffer && isLarge ? walkers : 0, part, slot};
 }
 

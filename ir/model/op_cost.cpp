@@ -216,7 +216,8 @@ double guessBytes(const ir::Value &view) {
 bool isBulkCopy(const Op &op, const TargetFacts &machine) {
   const ir::Value &source = *op.operand(0);
   return machine.copyBytes > 0 && source.type().isView() && !op.is(OpKind::ReduceAdd) &&
-         guessBytes(source) >= TargetFacts::kLeastBulkBytes;
+         guessBytes(source) >= TargetFacts::leastBulkBytes(
+                                   ir::multiplies(*const_cast<Op &>(op).enclosing(OpKind::Kernel)));
 }
 
 RemoteAccess remoteAccess(Op &op) {

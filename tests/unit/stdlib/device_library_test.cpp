@@ -158,8 +158,10 @@ TEST(DeviceCopy, MovesColumnsAndEveryOtherElement) {
     }
 }
 
-/// What kernels lend on sm_90.
+/// What kernels without staged products lend on sm_90, and from how many bytes on copies use it:
+/// slots of few warps are larger.
 constexpr int32_t kBuffer = 4 * (128 + 4 * 4096);
+constexpr int64_t leastOf(int32_t threads) { return threads < 128 ? 32768 : 65536; }
 
 TEST(DeviceCopy, MovesLargeRowsInBulk) {
   for (int32_t threads : {32, 64, 128, 256})
@@ -171,12 +173,12 @@ TEST(DeviceCopy, MovesLargeRowsInBulk) {
       for (int64_t count : {1, 3, 4, 5, 8, 9, 40})
         for (int64_t rest : {0, 16, 8176})
           EXPECT_EQ(checkCopy(2, rows(1, count * 8192 + rest), 0, 0, threads, kBuffer),
-                    count * 8192 + rest >= 32768);
+                    count * 8192 + rest >= leastOf(threads));
       // Rows that fill slots, that end in them, and that need several.
       for (int64_t bytes : {2048, 2064, 3072, 8192, 8208, 20000})
         for (int64_t count : {2, 16, 50})
           EXPECT_EQ(checkCopy(2, rows(count, bytes), 16, 32, threads, kBuffer),
-                    count * bytes >= 32768);
+                    count * bytes >= leastOf(threads));
       // Less room: smaller slots, then none.
       const int32_t walkers = std::min(threads / 32, 4);
       EXPECT_TRUE(checkCopy(2, rows(20, 10000), 0, 0, threads, walkers * (128 + 4 * 3072)));
@@ -198,13 +200,13 @@ TEST(DeviceCopy, ShiftsLargeRowsInBulk) {
   for (int32_t threads : {32, 128})
     for (int32_t bytes : {1, 2, 8})
       for (int64_t size : {2064, 9000}) {
-        const int64_t cols = size / bytes, rows = 32768 / size + 3;
+        const int64_t cols = size / bytes, rows = leastOf(threads) / size + 3;
         EXPECT_TRUE(isShifted(bytes, {rows, cols, cols + 3, cols + 1, 1, 1}, bytes, 0, threads));
         EXPECT_TRUE(isShifted(bytes, {rows, cols - 1, cols, cols, 1, 1}, 0, 8 - bytes, threads));
       }
   // More warps than walk, and less room: smaller slots.
-  EXPECT_TRUE(isShifted(2, {3, 20000, 20001, 20000, 1, 1}, 0, 2, 256));
-  EXPECT_TRUE(isShifted(2, {3, 20000, 20001, 20000, 1, 1}, 0, 2, 64, 2 * (128 + 4 * 2048)));
+  EXPECT_TRUE(isShifted(2, {4, 20000, 20001, 20000, 1, 1}, 0, 2, 256));
+  EXPECT_TRUE(isShifted(2, {4, 20000, 20001, 20000, 1, 1}, 0, 2, 64, 2 * (128 + 4 * 2048)));
 }
 
 TEST(DeviceCopy, MovesRowsThatNoEngineTakes) {

@@ -213,21 +213,23 @@ std::pair<llvm::Value *, int32_t> BodyLowering::copyBuffer(const View &source,
   const TargetFacts &facts = gpu_.device.facts();
   // Beside products memory answers later, and their programs have all shared memory anyway.
   const int64_t room = ir::sharedRoom(facts) - gpu_.sharedMark();
-  int64_t bytes = ir::copyRingBytes(facts, hasStagedLoads(*kernel_.kernel));
+  const bool besideProducts = hasStagedLoads(*kernel_.kernel);
+  int64_t bytes = ir::copyRingBytes(facts, besideProducts);
   if (room < bytes)
     bytes = ir::copyRingBytes(facts, /*besideProducts=*/false);
   if (room < bytes || bytes == 0)
     return none;
   // Copies that are known to be small are made by all threads.
+  const double least = TargetFacts::leastBulkBytes(besideProducts);
   double most = dtypeBytes(source.type.dtype());
   for (auto [from, to] : llvm::zip_equal(source.dims, destination.dims)) {
-    double size = TargetFacts::kLeastBulkBytes;
+    double size = least;
     for (llvm::Value *extent : {from.extent, to.extent})
       if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(extent))
         size = std::min(size, double(known->getSExtValue()));
     most *= size;
   }
-  if (most < TargetFacts::kLeastBulkBytes)
+  if (most < least)
     return none;
   return {sharedScratch(bytes), int32_t(bytes)};
 }
