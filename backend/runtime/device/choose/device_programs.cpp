@@ -131,6 +131,8 @@ private:
   /// Who has a free number of programs: of those that compute, and the most of those that move.
   bool hasComputation_ = false;
   int64_t mostMovers_ = 0;
+  /// Whether the kernel has no products (dtile_device_space.covers).
+  bool covers_ = false;
   /// Nanoseconds of a body, and of all; of a body without its latency.
   double weight_[DTILE_DEVICE_MAX_SPACES];
   double work_[DTILE_DEVICE_MAX_SPACES];
@@ -160,6 +162,7 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
       fixed_[mover].most = std::max(fixed_[mover].most, bodies[s]);
     if (bodies[s] <= 0 || isFollowing)
       continue;
+    covers_ |= spaces[s].covers;
     Share &share = fixed_[s];
     const int64_t asked = spaces[s].ordered ? 1 : spaces[s].pinned;
     share.least = std::clamp<int64_t>(asked, 1, bodies[s]);
@@ -183,6 +186,8 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
 }
 
 int64_t Sharing::mostOf(int32_t s) const {
+  if (spaces_[s].covers)
+    return bodies_[s];
   const double most = double(spaces_[s].most) * weight_[s] / busy_[s];
   return int64_t(std::min(most, double(bodies_[s])));
 }
@@ -293,14 +298,17 @@ double Sharing::computed(int32_t s, int64_t helpers, double from) const {
 
 /// When the bodies of each space have ended, by the estimate of device_programs.h.
 void Sharing::findEnds(double *ends) const {
-  double link = 0, longest = 0;
+  double link = 0, longest = 0, drained = 0;
   for (int32_t s = 0; s < count_; ++s) {
     if (!isMoving(s) || !isRunning(s))
       continue;
+    const double rounds = double(bodies_[s]) / double(std::min(shares_[s].least, bodies_[s]));
     link += double(bodies_[s]) * busy_[s] / double(std::max(spaces_[s].fill, 1));
-    longest = std::max(longest, work_[s] / double(std::min(shares_[s].least, bodies_[s])));
+    longest = std::max(longest, rounds * weight_[s]);
+    if (spaces_[s].covers)
+      drained = std::max(drained, (rounds - 1) * (weight_[s] - busy_[s]));
   }
-  const double moved = std::max(link, longest);
+  const double moved = std::max(link + drained, longest);
   double computed = 0;
   int64_t helpers = 0, movers = 0;
   /// When programs that moved data are through with what follows.
@@ -365,7 +373,7 @@ void Sharing::share() {
     std::copy(fixed_, fixed_ + count_, shares_);
     return distribute(resident_ - needed_);
   }
-  int64_t best = std::min(mostMovers_, std::max<int64_t>(1, resident_ / 4));
+  int64_t best = std::min(mostMovers_, std::max<int64_t>(1, resident_ / (covers_ ? 2 : 4)));
   give(best);
   double earliest = best > 1 ? end() : 0;
   for (int64_t movers = best - 1; movers > 0; --movers) {

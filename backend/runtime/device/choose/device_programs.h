@@ -11,10 +11,11 @@
  *    move.
  * 2. An ordered space gets one; a space whose author asked for a number gets that many; neither
  *    more than it has bodies.
- * 3. Where others compute, spaces whose bodies only move data get at most `m` each, up to a quarter
- *    of what there is: the `m` with which the launch is estimated to end first, the largest of
- *    those that are nearly equal. None gets more than `most`, or as many times that as its bodies
- *    take longer for their latency: so many keep as much in flight.
+ * 3. Where others compute, spaces whose bodies only move data get at most `m` each: the `m` with
+ *    which the launch is estimated to end first, the largest of those that are nearly equal. Beside
+ *    products `m` is up to a quarter of what there is, and none gets more than `most`, or as many
+ *    times that as its bodies take longer for their latency: so many keep as much in flight. In
+ *    kernels without products, `m` is up to half.
  * 4. The remaining programs go to the remaining spaces, in proportion to bodies times weight, never
  *    more than a space has bodies. What one leaves the others share in the same way.
  * 5. Where spaces that compute have no bodies for the rest, spaces that move data take it: small
@@ -24,10 +25,12 @@
  * as other programs of its processor do not cover it.
  *
  * The estimate of rule 3: data has moved when the bodies that move it are through, `fill` programs
- * at once at most of what has no latency, for these fill the way to other devices. A space that
- * computes runs equal bodies in waves, on its programs, and where it shares its bodies also on
- * those that are done with moving data. One that waits has one body left when all data has moved,
- * and bodies that move data and wait have one left when everything is computed.
+ * at once at most of what has no latency, for these fill the way to other devices. In kernels
+ * without products the latency of each round but one comes on top: programs drain and start
+ * together, and leave the way idle meanwhile. A space that computes runs equal bodies in waves, on
+ * its programs, and where it shares its bodies also on those that are done with moving data. One
+ * that waits has one body left when all data has moved, and bodies that move data and wait have one
+ * left when everything is computed.
  *
  * Clusters. The `parts` programs of a cluster may share the loops of bodies
  * (dtile_device_space.exchange): of few bodies, so that all processors have work, and of somewhat
