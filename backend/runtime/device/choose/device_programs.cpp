@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace {
 
@@ -512,13 +513,17 @@ void dtile_leave_to_engine(int32_t nspaces, dtile_device_space *spaces, uint32_t
   }
 }
 
-void dtile_share_link(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
+void dtile_share_link(int32_t nspaces, dtile_device_space *spaces, const int64_t *bodies,
                       const double *bytes, double link_rate, int64_t running,
                       const int64_t *latencies, int64_t *weights) {
   for (int32_t s = 0; s < nspaces && link_rate > 0; ++s) {
     const double all = bytes[s] * double(std::min(running, bodies[s]));
     if (spaces[s].follows == 1)
       weights[s] = std::max(weights[s], int64_t(all / link_rate) - latencies[s]);
+    // The copy engine is one program.
+    if (spaces[s].covers && spaces[s].fill > 1 && bytes[s] > 0)
+      spaces[s].fill = int32_t(std::clamp(std::ceil(link_rate * double(weights[s]) / bytes[s]), 1.0,
+                                          double(std::numeric_limits<int32_t>::max())));
   }
 }
 

@@ -125,8 +125,10 @@ void dtile_leave_to_engine(int32_t nspaces, dtile_device_space *spaces, uint32_t
                            int64_t *weights, int64_t *latencies);
 
 /* Gives bodies of spaces that follow others their part of the way to other devices: all `running`
- * programs run them at once, when those before are done. `bytes` and `link_rate` as above. */
-void dtile_share_link(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
+ * programs run them at once, when those before are done. `bytes` and `link_rate` as above. In
+ * kernels without products, says how many programs that move data fill the way (`fill`): what a
+ * body does beside sending keeps it from nobody. */
+void dtile_share_link(int32_t nspaces, dtile_device_space *spaces, const int64_t *bodies,
                       const double *bytes, double link_rate, int64_t running,
                       const int64_t *latencies, int64_t *weights);
 

@@ -620,7 +620,7 @@ TEST(DevicePrograms, ACopyEngineIsAsOneProgramThatMovesAll) {
 
 // What follows runs when all else is done: its bodies share the link.
 TEST(LinkTest, IsSharedByBodiesThatFollow) {
-  const dtile_device_space spaces[] = {{}, {.follows = 1}, {.follows = 2}};
+  dtile_device_space spaces[] = {{}, {.follows = 1}, {.follows = 2}};
   const double bytes[] = {65'536, 65'536, 65'536};
   const int64_t latencies[] = {0, 4'000, 0};
   const auto weightsOf = [&](int64_t bodies, int64_t weight) {
@@ -638,6 +638,24 @@ TEST(LinkTest, IsSharedByBodiesThatFollow) {
   const int64_t counts[] = {10, 10, 10};
   dtile_share_link(3, spaces, counts, bytes, 0, 132, latencies, weights);
   EXPECT_THAT(weights, ElementsAre(1, 1, 1));
+}
+
+// Without products, bodies that do more than send are more at once on a link.
+TEST(LinkTest, IsFilledByWhatBodiesSend) {
+  dtile_device_space spaces[] = {{.most = 24, .fill = 16, .covers = 1},
+                                 {.most = 24, .fill = 16, .covers = 1},
+                                 {.most = 24, .fill = 16},
+                                 {.most = 24, .fill = 1, .covers = 1}};
+  const double bytes[] = {65'536, 0, 65'536, 65'536};
+  const int64_t bodies[] = {100, 100, 100, 100}, latencies[] = {0, 0, 0, 0};
+  int64_t weights[] = {6'000, 6'000, 6'000, 6'000};
+  dtile_share_link(4, spaces, bodies, bytes, 350, 132, latencies, weights);
+  // 350 · 6000 / 65536; what sends nothing, what runs beside products, and the engine are as before.
+  EXPECT_EQ(spaces[0].fill, 33);
+  EXPECT_EQ(spaces[1].fill, 16);
+  EXPECT_EQ(spaces[2].fill, 16);
+  EXPECT_EQ(spaces[3].fill, 1);
+  EXPECT_THAT(weights, ElementsAre(6'000, 6'000, 6'000, 6'000));
 }
 
 } // namespace
