@@ -650,7 +650,7 @@ TEST(LinkTest, IsFilledByWhatBodiesSend) {
   const int64_t bodies[] = {100, 100, 100, 100}, latencies[] = {0, 0, 0, 0};
   int64_t weights[] = {6'000, 6'000, 6'000, 6'000};
   dtile_share_link(4, spaces, bodies, bytes, 350, 132, latencies, weights);
-  // 350 · 6000 / 65536; what sends nothing, what runs beside products, and the engine are as before.
+  // 350 · 6000 / 65536; what sends nothing, what runs beside products, and the engine stay.
   EXPECT_EQ(spaces[0].fill, 33);
   EXPECT_EQ(spaces[1].fill, 16);
   EXPECT_EQ(spaces[2].fill, 16);
