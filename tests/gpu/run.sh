@@ -39,6 +39,7 @@ run edges $on --executor all tests/driver/choices_and_scatters_at_edges.dtile
 run pages $on --executor all tests/driver/products_in_pages.dtile
 run remainders $on tests/driver/remainders_and_turns.dtile
 run last_rounds $on tests/driver/last_rounds_divided.dtile
+run shifted_copies $on tests/driver/copies_between_bytes.dtile
 # Bodies print in any order.
 prints() {
   "$dtilec" test "$@" tests/driver/print_shows_values.dtile 2>&1 >/dev/null | sort
@@ -79,13 +80,15 @@ if command -v compute-sanitizer >/dev/null; then
     run "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
       $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/ag_gemm \
       examples/grouped_gemm examples/ring_attention tests/driver/products_in_odd_loops.dtile \
-      tests/driver/products_with_scales.dtile tests/driver/messages_of_words.dtile
+      tests/driver/products_with_scales.dtile tests/driver/messages_of_words.dtile \
+      tests/driver/copies_between_bytes.dtile
   done
   # Without ag_gemm and ring_attention: README.md says why.
   run sanitizer_racecheck compute-sanitizer --tool racecheck --error-exitcode 1 \
     $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/gemm_rs \
     examples/flash_decode examples/paged_flash_decode tests/driver/products_in_pages.dtile \
-    examples/all_reduce tests/driver/messages_of_words.dtile
+    examples/all_reduce tests/driver/messages_of_words.dtile \
+    tests/driver/copies_between_bytes.dtile
 fi
 echo "logs: $out"
 exit $failed
