@@ -18,7 +18,6 @@
 //   read has been written. Tiles that are not small, as words take twice the time on the wire;
 //   tiles whose rows are no whole words; messages that scalars depend on.
 #include "ir/analysis/communication.h"
-#include "ir/analysis/engine_copies.h"
 #include "ir/schedule/overlap/messages.h"
 #include "ir/transform/pass.h"
 
@@ -66,21 +65,16 @@ void flag(const Messages &messages) {
 
 bool llMessages(Module &module, PassContext &context) {
   bool changed = false;
-  if (!context.facts || context.facts->lanes == 0)
-    return changed;
-  for (Op &op : module.body().ops()) {
-    // What the copy engine sends carries no flags.
-    if (!op.is(OpKind::Kernel) || usesCopyEngine(op))
-      continue;
-    Messages messages(op, Messages::Of::Tiles);
+  for (Op *kernel : kernelsWithMessages(module, context.facts)) {
+    Messages messages(*kernel, Messages::Of::Tiles);
     const char *reason = messages.judge();
     if (!reason && messages.isSending()) {
-      context.remark(op, "words of " + messages.objects() +
-                             " carry the number of their launch: nobody notifies or waits");
+      context.remark(*kernel, "words of " + messages.objects() +
+                                  " carry the number of their launch: nobody notifies or waits");
       flag(messages);
       changed = true;
     } else if (reason && messages.isSending()) {
-      context.remark(op, llvm::Twine("words do not carry flags: ") + reason);
+      context.remark(*kernel, llvm::Twine("words do not carry flags: ") + reason);
     }
   }
   return changed;

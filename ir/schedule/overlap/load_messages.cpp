@@ -11,7 +11,6 @@
 // Leaves alone: kernels that ll-messages would leave alone (its header says which); windows that
 //   end elsewhere than those that they go to, as a tile has zeros there, and a copy writes nothing.
 #include "ir/analysis/communication.h"
-#include "ir/analysis/engine_copies.h"
 #include "ir/core/builder.h"
 #include "ir/schedule/overlap/messages.h"
 #include "ir/transform/pass.h"
@@ -37,12 +36,8 @@ void loadWindow(Op &put, const SentWindow &window) {
 
 bool loadMessages(Module &module, PassContext &context) {
   bool changed = false;
-  if (!context.facts || context.facts->lanes == 0)
-    return changed;
-  for (Op &op : module.body().ops()) {
-    if (!op.is(OpKind::Kernel) || usesCopyEngine(op))
-      continue;
-    Messages messages(op, Messages::Of::Windows);
+  for (Op *kernel : kernelsWithMessages(module, context.facts)) {
+    Messages messages(*kernel, Messages::Of::Windows);
     const char *reason = messages.judge();
     llvm::SmallVector<std::pair<Op *, SentWindow>, 2> windows;
     for (Op *put : messages.puts())
@@ -51,7 +46,7 @@ bool loadMessages(Module &module, PassContext &context) {
     if (windows.empty())
       continue;
     if (reason) {
-      context.remark(op, llvm::Twine("small copies are not loaded as tiles: ") + reason);
+      context.remark(*kernel, llvm::Twine("small copies are not loaded as tiles: ") + reason);
       continue;
     }
     for (const auto &[put, window] : windows)
@@ -59,7 +54,7 @@ bool loadMessages(Module &module, PassContext &context) {
     for (Op *load : messages.loads())
       if (messages.usesLl(objectOf(sentPart(*load))))
         load->setOperand(0, sentPart(*load));
-    context.remark(op, "what is sent to " + messages.objects() + " is loaded as tiles");
+    context.remark(*kernel, "what is sent to " + messages.objects() + " is loaded as tiles");
     changed = true;
   }
   return changed;

@@ -2,9 +2,9 @@
 #include "ir/schedule/overlap/messages.h"
 
 #include "ir/analysis/communication.h"
+#include "ir/analysis/engine_copies.h"
 #include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
-#include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -259,6 +259,16 @@ std::optional<llvm::SmallVector<Value *, 6>> rangesOf(const Op &window,
 }
 
 } // namespace
+
+llvm::SmallVector<Op *, 4> kernelsWithMessages(Module &module, const TargetFacts *facts) {
+  llvm::SmallVector<Op *, 4> kernels;
+  if (!facts || facts->lanes == 0)
+    return kernels;
+  for (Op &op : module.body().ops())
+    if (op.is(OpKind::Kernel) && !usesCopyEngine(op))
+      kernels.push_back(&op);
+  return kernels;
+}
 
 std::optional<SentWindow> sentWindow(Op &put) {
   if (!put.operand(0)->type().isView())

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/core/ir.h"
+#include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
@@ -12,6 +13,11 @@
 #include <optional>
 
 namespace dtile::passes {
+
+/// The kernels whose messages may carry flags: those for a machine with threads, unless the copy
+/// engine sends for them, whose copies carry none.
+[[nodiscard]] llvm::SmallVector<ir::Op *, 4> kernelsWithMessages(ir::Module &module,
+                                                                 const TargetFacts *facts);
 
 /// A part of an object, cut out in one step: `rank` is null where it is this rank's own, `cut` is
 /// null where it is all of it.
