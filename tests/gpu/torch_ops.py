@@ -308,17 +308,20 @@ def check_registered(check):
     check.refused("after unregister", lambda: kernel(x, y, team=team), "register it")
 
 
-def best_of(call, batches=30, calls=50):
-    """Microseconds of the host; few calls at once, so that the GPU's queue does not fill up."""
-    best = float("inf")
+def best_of(*calls, batches=100, turns=20):
+    """Microseconds of the host, of each; in turn, as its speed changes. Few at once, so that the
+    GPU's queue does not fill up."""
+    best = [float("inf")] * len(calls)
     for _ in range(batches):
-        torch.cuda.synchronize()
-        dist.barrier()
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(calls):
+        for i, call in enumerate(calls):
+            torch.cuda.synchronize()
+            dist.barrier()
+            torch.cuda.synchronize()
             call()
-        best = min(best, (time.perf_counter() - begin) / calls * 1e6)
+            begin = time.perf_counter()
+            for _ in range(turns):
+                call()
+            best[i] = min(best[i], (time.perf_counter() - begin) / turns * 1e6)
     torch.cuda.synchronize()
     return best
 
@@ -332,10 +335,12 @@ def measure(check, limit):
     args = kernel._call_for((x, out))
     stream = torch.cuda.current_stream().cuda_stream
     launch = runtime().dtile_launch_on
-    by_abi = best_of(lambda: launch(team._handle, 0, kernel._address, args, 2, stream))
-    by_call = best_of(lambda: kernel(x, out, team=team))
-    by_ops = best_of(lambda: torch.ops.dtile.one_shot_all_reduce_out(x, "sum", check.group, out))
-    making = best_of(lambda: torch.ops.dtile.one_shot_all_reduce(x, "sum", check.group))
+    ops, group = torch.ops.dtile, check.group
+    by_abi, by_call, by_ops, making = best_of(
+        lambda: launch(team._handle, 0, kernel._address, args, 2, stream),
+        lambda: kernel(x, out, team=team),
+        lambda: ops.one_shot_all_reduce_out(x, "sum", group, out),
+        lambda: ops.one_shot_all_reduce(x, "sum", group))
     check.say(f"host: C ABI {by_abi:.2f} µs; kernel {by_call:.2f} µs; torch.ops {by_ops:.2f} µs "
               f"({by_ops - by_abi:.2f} beyond the C ABI, at most {limit} wanted); "
               f"with a new output {making:.2f} µs")

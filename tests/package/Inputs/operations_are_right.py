@@ -38,9 +38,14 @@ class Kernel:
     def __init__(self, name):
         self.name = name
 
-    def on_vectors(self, tensors, team):
-        assert all(tensor.is_contiguous() for tensor in tensors)
-        self(*[tensor.view(-1) for tensor in tensors], team=team)
+    def queue_of_vectors(self, *tensors, team):
+        vectors = [tensor.view(-1) for tensor in tensors]
+
+        def queue(*begins):
+            self(*[torch.Tensor(begin, vector.shape, vector.strides, vector.dtype)
+                   for begin, vector in zip(begins, vectors)], team=team)
+
+        return queue
 
     def refusal(self, *tensors, team):
         return "it has 13 elements" if tensors[0].numel() == 13 else ""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the operations of dtile.ops are: each is written once, against a `launch` that queues
-kernels, asks them, or does nothing (ops.py). Those with scales are in _scaled.py."""
+"""What the operations of dtile.ops are. Each is written once: `launches` gives the `launch` of a
+group, which queues kernels, asks them, or does nothing (ops.py). Those with scales are in
+_scaled.py."""
 
 from ._abi import DtileInvalid
 
@@ -64,14 +65,16 @@ def gathered(launch, tensor):
     return out
 
 
-def all_gather(launch, tensor, gather_dim):
+def all_gather(launches, tensor, gather_dim, group_name):
+    launch = launches(group_name)
     check_dim("gather_dim", gather_dim, tensor)
     if gather_dim == 0:
         return gathered(launch, tensor)
     return gathered(launch, tensor.movedim(gather_dim, 0)).movedim(0, gather_dim)
 
 
-def reduce_scatter(launch, tensor, reduce_op, scatter_dim):
+def reduce_scatter(launches, tensor, reduce_op, scatter_dim, group_name):
+    launch = launches(group_name)
     check_reduce(reduce_op)
     check_dim("scatter_dim", scatter_dim, tensor)
     check_parts(launch, tensor, scatter_dim)
@@ -95,11 +98,12 @@ def _reduced(launch, kernel, tensor, reduce_op):
     return averaged(launch, out, reduce_op)
 
 
-def one_shot_all_reduce(launch, input, reduce_op):
-    return _reduced(launch, "one_shot", input, reduce_op)
+def one_shot_all_reduce(launches, input, reduce_op, group_name):
+    return _reduced(launches(group_name), "one_shot", input, reduce_op)
 
 
-def one_shot_all_reduce_out(launch, input, reduce_op, out):
+def one_shot_all_reduce_out(launches, input, reduce_op, group_name, out):
+    launch = launches(group_name)
     check_reduce(reduce_op)
     if out.shape != input.shape or not out.is_contiguous():
         raise DtileInvalid("out must be contiguous and have the shape of the input")
@@ -107,20 +111,21 @@ def one_shot_all_reduce_out(launch, input, reduce_op, out):
     return averaged(launch, out, reduce_op)
 
 
-def two_shot_all_reduce(launch, input, reduce_op):
-    return _reduced(launch, "two_shot", input, reduce_op)
+def two_shot_all_reduce(launches, input, reduce_op, group_name):
+    return _reduced(launches(group_name), "two_shot", input, reduce_op)
 
 
-def two_shot_all_reduce_(launch, input, reduce_op):
+def two_shot_all_reduce_(launches, input, reduce_op, group_name):
     # What a kernel writes is no other argument of it.
-    return input.copy_(_reduced(launch, "two_shot", input, reduce_op))
+    return input.copy_(_reduced(launches(group_name), "two_shot", input, reduce_op))
 
 
-def all_reduce(launch, input, reduce_op):
-    return _reduced(launch, "all_reduce", input, reduce_op)
+def all_reduce(launches, input, reduce_op, group_name):
+    return _reduced(launches(group_name), "all_reduce", input, reduce_op)
 
 
-def fused_all_gather_matmul(launch, A, Bs, gather_dim, return_A=True):
+def fused_all_gather_matmul(launches, A, Bs, gather_dim, group_name, return_A=True):
+    launch = launches(group_name)
     check_matrices(A, Bs)
     check_gather_dim(gather_dim, A)
     rows = rows_of(A, gather_dim)
@@ -137,7 +142,8 @@ def fused_all_gather_matmul(launch, A, Bs, gather_dim, return_A=True):
             [from_rows(out, shape, gather_dim) for out in outs])
 
 
-def fused_matmul_reduce_scatter(launch, A, B, reduce_op, scatter_dim):
+def fused_matmul_reduce_scatter(launches, A, B, reduce_op, scatter_dim, group_name):
+    launch = launches(group_name)
     check_reduce(reduce_op)
     check_matrices(A, (B,))
     check_dim("scatter_dim", scatter_dim, A)
@@ -159,7 +165,8 @@ def fused_matmul_reduce_scatter(launch, A, B, reduce_op, scatter_dim):
     return from_rows(averaged(launch, out, reduce_op), shape, scatter_dim)
 
 
-def fused_matmul_all_reduce(launch, A, B, reduce_op):
+def fused_matmul_all_reduce(launches, A, B, reduce_op, group_name):
+    launch = launches(group_name)
     check_reduce(reduce_op)
     check_matrices(A, (B,))
     rows = A if A.dim() == 2 else A.flatten(0, -2)

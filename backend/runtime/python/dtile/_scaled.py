@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Operations of dtile.ops on f8 with scales: one for a whole operand, or one for each row of A and
-each column of B. Written against a `launch`, as those of _operations.py are."""
+each column of B. Written against `launches`, as those of _operations.py are."""
 
 import math
 
@@ -82,8 +82,9 @@ def _check_lists(Bs, **lists):
             raise DtileInvalid(f"{name} has {len(values)} elements, but Bs {len(Bs)}")
 
 
-def fused_all_gather_scaled_matmul(launch, A, Bs, A_scale, B_scales, gather_dim, biases,
-                                   result_scales, out_dtypes, use_fast_accum):
+def fused_all_gather_scaled_matmul(launches, A, Bs, A_scale, B_scales, gather_dim, group_name,
+                                   biases, result_scales, out_dtypes, use_fast_accum):
+    launch = launches(group_name)
     # use_fast_accum allows sums that are less exact than those that are made.
     _check_lists(Bs, B_scales=B_scales, biases=biases, result_scales=result_scales,
                  out_dtypes=out_dtypes, use_fast_accum=use_fast_accum)
@@ -121,10 +122,11 @@ def fused_all_gather_scaled_matmul(launch, A, Bs, A_scale, B_scales, gather_dim,
             [from_rows(out, shape, gather_dim) for out in outs])
 
 
-def fused_scaled_matmul_reduce_scatter(launch, A, B, A_scale, B_scale, reduce_op,
+def fused_scaled_matmul_reduce_scatter(launches, A, B, A_scale, B_scale, reduce_op,
                                        orig_scatter_dim, scatter_dim_after_maybe_reshape,
-                                       output_shape, bias=None, result_scale=None, out_dtype=None,
-                                       use_fast_accum=False):
+                                       group_name, output_shape, bias=None, result_scale=None,
+                                       out_dtype=None, use_fast_accum=False):
+    launch = launches(group_name)
     check_reduce(reduce_op)
     _check_operands(A, B, A_scale, B_scale, result_scale)
     _check_row_scales(A, A_scale)

@@ -55,15 +55,16 @@ def _dtype_number(dtype, where):
 _stream_of = None
 
 
-def _current_stream(device):
-    """PyTorch's current stream, as a number: without an object for it where PyTorch can."""
+def _stream_getter():
+    """What gives PyTorch's current stream on a device, as a number: without an object for it where
+    PyTorch can."""
     global _stream_of
     if _stream_of is None:
         import torch
 
         _stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
             lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream)
-    return _stream_of(device)
+    return _stream_of
 
 
 def _scalar_bits(value, dtype, where):
@@ -151,7 +152,6 @@ class Kernel:
         self._tensors = [i for i, param in enumerate(self.params) if param[1] != _abi.PARAM_SCALAR]
         self._numbers = [i for i, param in enumerate(self.params) if param[1] == _abi.PARAM_SCALAR]
         self._calls = {}
-        self._vector_calls = {}
         # By shapes: sizes of outputs, and whether a launch would be taken.
         self._sizes = {}
         self._answers = {}
@@ -386,24 +386,27 @@ class Kernel:
 
     def _launch(self, call, count, team, local, stream):
         if stream is None:
-            stream = _current_stream(team.devices[local])
+            stream = _stream_getter()(team.devices[local])
         status = runtime().dtile_launch_on(team._handle, local, self._address, call, count, stream)
         if status != 0:
             check(status)
 
-    def on_vectors(self, tensors, team, local=0):
-        """A call with contiguous tensors of the kernel's types, each taken as one dimension: there
-        is less to look at than for any tensors. All of the kernel's parameters are vectors."""
-        key = (get_ident(), *[tensor.numel() for tensor in tensors])
-        call = self._vector_calls.get(key)
-        if call is None:
-            if len(self._vector_calls) >= self._MOST_CALLS:
-                self._vector_calls.clear()
-            call = self._vector_calls[key] = self._prepare([tensor.view(-1) for tensor in tensors])
-        args, vectors = call
-        for vector, tensor in zip(vectors, tensors):
-            vector.data = tensor.data_ptr()
-        self._launch(args, len(tensors), team, local, None)
+    def queue_of_vectors(self, source, target, team, local=0):
+        """A function that queues calls with two vectors of these types and sizes; it takes where
+        they begin. Nothing is looked at again, so its calls cost less than those of the kernel.
+        For one thread at a time."""
+        args, (first, second) = self._prepare([source.view(-1), target.view(-1)])
+        device, address = team.devices[local], self._address
+        launch, stream_of = runtime().dtile_launch_on, _stream_getter()
+
+        def queue(source, target):
+            first.data = source
+            second.data = target
+            status = launch(team._handle, local, address, args, 2, stream_of(device))
+            if status != 0:
+                check(status)
+
+        return queue
 
     def __call__(self, *args, out=None, team=None, rank=None, stream=None, mesh=None, **named):
         """Queues a launch of this process's rank (`rank=` where it has several) on the current

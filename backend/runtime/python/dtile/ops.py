@@ -5,9 +5,11 @@ Names and signatures are those of torch.ops.symm_mem where it has the operation.
 as there. Each operation is here, too, with `supports(*args)` and `refusal(*args)` beside it, which
 say before a launch whether it would be taken.
 
-An operation is written once, against a `launch` (_operations.py): the real one queues kernels, that
-of a question asks them, and that of a trace does nothing, so that shapes come from the same
-lines."""
+An operation is written once, against the `launch` of its group (_operations.py): the real one
+queues kernels, that of a question asks them, and that of a trace does nothing, so that shapes come
+from the same lines."""
+
+from threading import get_ident
 
 from . import _groups, _operations, _programs, _scaled
 from ._abi import DTYPES, DtileInvalid, DtileUnavailable
@@ -26,9 +28,9 @@ class _Trace:
     def __call__(self, kernel, *tensors):
         _element_type(tensors)
 
-    def vectors(self, kernel, *tensors):
-        """Contiguous tensors, each as one dimension."""
-        _element_type(tensors)
+    def vectors(self, kernel, source, target):
+        """Contiguous tensors with equally many elements, each as one dimension."""
+        _element_type((source, target))
 
     def mixed(self, kernel, *tensors):
         """Tensors of several element types; the kernel is that for the last one's."""
@@ -43,18 +45,20 @@ class _Run:
     """Kernels are queued on the current stream. There is one a team."""
 
     _of = {}
+    # Vectors are told apart by types and sizes; so many are kept.
+    _MOST_QUEUES = 64
 
     def __init__(self, team):
         self._team = team
         self._kernels = {}
+        self._queues = {}
         self.ranks = team.size
 
     @staticmethod
     def of(name):
-        team = _groups.team_of(name)
         run = _Run._of.get(name)
-        if run is None or run._team is not team:
-            run = _Run._of[name] = _Run(team)
+        if run is None or run._team is not _groups._teams.get(name):
+            run = _Run._of[name] = _Run(_groups.team_of(name))
         return run
 
     def _kernel(self, kernel, tensors):
@@ -78,8 +82,15 @@ class _Run:
     def __call__(self, kernel, *tensors):
         self._kernel(kernel, tensors)(*tensors, team=self._team)
 
-    def vectors(self, kernel, *tensors):
-        self._kernel(kernel, tensors).on_vectors(tensors, self._team)
+    def vectors(self, kernel, source, target):
+        key = (kernel, source.dtype, target.dtype, source.numel(), get_ident())
+        queue = self._queues.get(key)
+        if queue is None:
+            if len(self._queues) >= self._MOST_QUEUES:
+                self._queues.clear()
+            found = self._kernel(kernel, (source, target))
+            queue = self._queues[key] = found.queue_of_vectors(source, target, team=self._team)
+        queue(source.data_ptr(), target.data_ptr())
 
 
 class _Ask:
@@ -97,8 +108,8 @@ class _Ask:
     def __call__(self, kernel, *tensors):
         self._ask(kernel, _element_type(tensors), tensors)
 
-    def vectors(self, kernel, *tensors):
-        self(kernel, *[tensor.view(-1) for tensor in tensors])
+    def vectors(self, kernel, source, target):
+        self(kernel, source.view(-1), target.view(-1))
 
     def mixed(self, kernel, *tensors):
         self._ask(kernel, _element_type(tensors[-1:]), tensors)
@@ -177,24 +188,15 @@ class Operation:
     def __repr__(self):
         return f"<dtile operation {self.schema}>"
 
-    def _with(self, launcher, args, named):
-        args = list(args)
+    def _with(self, launches, args, named):
         # As torch has it: by position, or all by name.
-        if len(args) > self._group:
-            name = args.pop(self._group)
-        elif "group_name" in named:
-            named = dict(named)
-            name = named.pop("group_name")
-        else:
+        if len(args) <= self._group and "group_name" not in named:
             raise DtileInvalid(f"{self.name} wants a group_name: {self.schema}")
-        return self._write(launcher(name), *args, **named)
+        return self._write(launches, *args, **named)
 
     def run(self, *args, **named):
-        at = self._group
-        if len(args) > at:
-            # As the dispatcher calls it.
-            return self._write(_Run.of(args[at]), *args[:at], *args[at + 1:], **named)
-        return self._with(_Run.of, args, named)
+        """As the dispatcher calls it."""
+        return self._write(_Run.of, *args, **named)
 
     def trace(self, *args, **named):
         return self._with(_Trace, args, named)
