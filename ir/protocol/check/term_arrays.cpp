@@ -47,7 +47,8 @@ std::optional<RankArrays> PromiseEvaluator::elementwise(Kind kind, const RankArr
     if (!isScalarA && !isScalarB && a[r].sizes != b[r].sizes)
       return fail("its arrays have other shapes");
     TermArray out{isScalarA ? b[r].sizes : a[r].sizes, {}};
-    const size_t count = std::max(a[r].elements.size(), b[r].elements.size());
+    // A number goes with each element of an array, of which there may be none.
+    const size_t count = (isScalarA ? b : a)[r].elements.size();
     for (size_t i = 0; i < count; ++i) {
       const TermId x = a[r].elements[isScalarA ? 0 : i];
       const TermId y = b[r].elements[isScalarB ? 0 : i];
