@@ -613,24 +613,8 @@ void KernelCode::include(Op &kernel, bool isForDevice) {
 }
 
 uint32_t agreedDims(Op &kernel, int64_t param) {
-  llvm::SmallPtrSet<const Op *, 8> dims;
-  for (Op &op : kernel.body().ops()) {
-    const bool isSymmetric =
-        op.is(OpKind::SignalParam) ||
-        (op.is(OpKind::Param) && (op.get(ir::attr::mode) == ir::ParamMode::Symm ||
-                                  op.get(ir::attr::mode) == ir::ParamMode::Scratch));
-    if (op.is(OpKind::LaunchRequire) && op.get(ir::attr::replicated))
-      ir::addDeterminingDims(*op.operand(1), dims);
-    // What has the same elements has the same sizes.
-    const bool isReplicated =
-        op.is(OpKind::LaunchElements) && op.get(ir::attr::kind) == "replicated";
-    for (const ir::Value *size :
-         isReplicated ? op.operand(0)->definingOp()->operands() : op.operands())
-      if (isSymmetric || isReplicated)
-        ir::addDeterminingDims(*size, dims);
-  }
   uint32_t agreed = 0;
-  for (const Op *dim : dims)
+  for (const Op *dim : ir::comparedDims(kernel))
     if (dim->get(ir::attr::param) == param)
       agreed |= 1u << dim->get(ir::attr::dim);
   return agreed;

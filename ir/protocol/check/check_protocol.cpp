@@ -5,6 +5,7 @@
 #include "ir/protocol/check/check_protocol.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/agreed_arguments.h"
 #include "ir/analysis/clauses.h"
 #include "ir/analysis/launch_values.h"
 #include "ir/interpret/interpreter.h"
@@ -643,6 +644,10 @@ Verdict KernelChecker::run() {
   // A proof takes them to be, and so does whoever counts what others notify.
   for (const Op *scalar : slice_.scalars)
     verdict_.required.push_back(nameOf(*scalar) + " is the same on all ranks");
+  for (const Op *dim : ir::dimsSeenByPeers(kernel_))
+    for (const SizeSymbol &symbol : sizes_.symbols())
+      if (symbol.dim == dim)
+        verdict_.required.push_back("`" + symbol.name + "` is the same on all ranks");
   verdict_.assumed = ir::assumptionsOf(kernel_);
   verdict_.areValuesUnsaid = llvm::any_of(kernel_.body().ops(), isForCallers) &&
                              llvm::none_of(options_.promises, [&](const Promise &promise) {
