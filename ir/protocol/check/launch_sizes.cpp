@@ -266,6 +266,13 @@ std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks
       values.push_back(small);
       values.push_back(small + 1);
       values.push_back(2 * large + small);
+      // Blocks of which neither divides the other meet each other in all ways up to here.
+      constexpr int64_t kLargestMultiple = 4096;
+      for (size_t i = 1; i < symbol.steps.size(); ++i)
+        for (size_t j = 0; j < i; ++j)
+          if (const int64_t all = std::lcm(symbol.steps[i], symbol.steps[j]);
+              symbol.steps[i] % symbol.steps[j] != 0 && all <= kLargestMultiple)
+            values.push_back(all + 1);
     }
     if (symbol.isShared && ranks > 1)
       values.push_back(ranks * large + 1);
