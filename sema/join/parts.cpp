@@ -103,17 +103,24 @@ protected:
       if (member->member.name == "len" && divided_.contains(nameOf(member->base)))
         return Make{arena_, e.range}.member(Make{arena_, e.range}.name(nameOf(member->base)),
                                             "len");
-      return nullptr;
+      // Where a block begins and ends is a place of the whole as an end of a slice; elsewhere, as
+      // its number anywhere, it follows from how a part is cut into blocks.
+      const bool isPlace = inEnds_ && (member->member.name == "lo" || member->member.name == "hi");
+      return isPlace ? nullptr : outsideOfIndex(e);
     }
-    if (const auto *call = llvm::dyn_cast<ast::CallExpr>(&e)) {
-      const bool was = std::exchange(inIndex_, false);
-      ast::Expr *copy = copied(*call);
-      inIndex_ = was;
+    if (const auto *range = llvm::dyn_cast<ast::RangeExpr>(&e)) {
+      const bool was = std::exchange(inEnds_, inIndex_);
+      ast::Expr *copy = copied(*range);
+      inEnds_ = was;
       return copy;
     }
-    if (const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(&e))
-      return limit(*binary);
-    return nullptr;
+    if (const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(&e)) {
+      if (ast::Expr *inside = limit(*binary))
+        return inside;
+      const bool moves = binary->op == ast::BinaryOp::Add || binary->op == ast::BinaryOp::Sub;
+      return moves ? nullptr : outsideOfIndex(e);
+    }
+    return outsideOfIndex(e);
   }
 
 private:
@@ -122,6 +129,16 @@ private:
     const PartedTensor *tensor;
     bool isRange;
   };
+
+  // A block is a place of the whole as an index, and moved by an offset: nowhere else.
+  ast::Expr *outsideOfIndex(const ast::Expr &e) {
+    const bool was = std::exchange(inIndex_, false);
+    const bool wereEnds = std::exchange(inEnds_, false);
+    ast::Expr *copy = copied(e);
+    inIndex_ = was;
+    inEnds_ = wereEnds;
+    return copy;
+  }
 
   // The tensor whose parts the dimension runs over, if its variable cuts it.
   const PartedTensor *toDivide(const ast::IterDim &one, const ast::BlockStmt *body) {
@@ -211,6 +228,7 @@ private:
     copy->base = tensor ? Make{arena_, e.base->range}.name(tensor->name) : expr(e.base);
     llvm::SmallVector<ast::Expr *, 4> indices;
     const bool was = std::exchange(inIndex_, true);
+    const bool wereEnds = std::exchange(inEnds_, false);
     for (size_t i = 0; i < e.indices.size(); ++i) {
       if (tensor == nullptr || i != tensor->axis) {
         indices.push_back(expr(e.indices[i]));
@@ -223,6 +241,7 @@ private:
       indices.push_back(make.name(variable));
     }
     inIndex_ = was;
+    inEnds_ = wereEnds;
     copy->indices = arena_.copy(llvm::ArrayRef<ast::Expr *>(indices));
     return copy;
   }
@@ -277,6 +296,8 @@ private:
   Variables variables_;
   const ast::BlockStmt *body_ = nullptr;
   bool inIndex_ = false;
+  // Within an end of a slice of an index.
+  bool inEnds_ = false;
   bool isGood_ = true;
 };
 
