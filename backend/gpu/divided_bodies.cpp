@@ -35,14 +35,10 @@ int64_t partialBytes(const Op &loop, int64_t threads) {
 }
 
 double partialTime(const Op &loop, const TargetFacts &machine) {
-  // The sums reach memory, the flag does, it is seen, and the sums come, some after others, as
-  // threads have few registers besides their own.
-  constexpr double kWays = 6;
   double bytes = 0;
   for (const ir::Value *sum : loop.results())
     bytes += model::bytesOf(sum->type());
-  return kWays * machine.timing.memoryLatency + bytes / machine.timing.localRate +
-         machine.timing.tmaLoop + machine.timing.sharedStart;
+  return 2 * machine.timing.memoryLatency + bytes / machine.timing.localRate;
 }
 
 DividedBodies::DividedBodies(llvm::IRBuilder<> &builder, const BodyRange &range,

@@ -232,7 +232,7 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
   Work work;
   if (!setLaunch(numbers, ranks, /*rank=*/0, work))
     return std::nullopt;
-  const std::optional<Launch> launch = launchOf(work, 1);
+  const std::optional<Launch> launch = alone(work);
   if (!launch)
     return std::nullopt;
   model::ProgramShares made;
@@ -291,7 +291,7 @@ GpuLaunchEstimate::fastestOn(int64_t rank, llvm::ArrayRef<int64_t> sizes, int64_
   Work work;
   if (!setLaunch(sizes, ranks, rank, work))
     return std::nullopt;
-  std::optional<Launch> best = launchOf(work, 1);
+  std::optional<Launch> best = alone(work);
   if (best && best->programs > 0)
     pair(work, *best);
   for (int32_t parts = 2; best && parts <= std::min(machine_.clusterPrograms, +DTILE_MOST_PARTS);
@@ -338,8 +338,19 @@ int32_t GpuLaunchEstimate::residentInClusters(int32_t parts) const {
   return int32_t(group * each_ / parts * (machine_.processors / group) * parts);
 }
 
-std::optional<GpuLaunchEstimate::Launch> GpuLaunchEstimate::launchOf(const Work &work,
-                                                                     int32_t parts) {
+std::optional<GpuLaunchEstimate::Launch> GpuLaunchEstimate::alone(const Work &work) {
+  std::optional<Launch> first = launchOf(work, 1);
+  const auto count = int32_t(spaces_.size());
+  if (!first || first->programs <= std::accumulate(work.bodies, work.bodies + count, int64_t{0}))
+    return first;
+  // Bodies are divided, and more programs run than bodies were counted.
+  std::optional<Launch> divided = launchOf(work, 1, {.running = first->programs});
+  std::optional<Launch> whole = launchOf(work, 1, {.mayDivide = false});
+  return divided->total < whole->total ? divided : whole;
+}
+
+std::optional<GpuLaunchEstimate::Launch>
+GpuLaunchEstimate::launchOf(const Work &work, int32_t parts, Assumed assumed) {
   const auto count = int32_t(spaces_.size());
   if (parts > 1 && isUnstaged())
     return std::nullopt;
@@ -349,7 +360,7 @@ std::optional<GpuLaunchEstimate::Launch> GpuLaunchEstimate::launchOf(const Work 
   std::copy_n(work.bodies, count, made.bodies);
   std::copy_n(facts_.begin(), count, made.facts);
   // As the runtime launches (LaunchPlanner::plan).
-  for (int32_t s = 0; s < count && !isByTma(); ++s)
+  for (int32_t s = 0; s < count && !(assumed.mayDivide && isByTma()); ++s)
     made.facts[s].divide = 0;
   if (parts > 1 &&
       !dtile_share_loops(count, made.facts, parts, shared, resident, made.bodies, made.weights))
@@ -357,7 +368,9 @@ std::optional<GpuLaunchEstimate::Launch> GpuLaunchEstimate::launchOf(const Work 
   if (parts > 1 && !isByTma() &&
       std::accumulate(made.bodies, made.bodies + count, int64_t{0}) > resident)
     return std::nullopt;
-  const auto [running, together] = dtile_load_of(count, made.bodies, resident, machine_.processors);
+  const auto [running, together] =
+      assumed.running > 0 ? dtile_load_of(1, &assumed.running, resident, machine_.processors)
+                          : dtile_load_of(count, made.bodies, resident, machine_.processors);
   made.running = running;
   made.together = together;
   double bytes[DTILE_DEVICE_MAX_SPACES] = {};

@@ -8,6 +8,13 @@
 
 namespace dtile::backend::gpu {
 
+/// What an estimate takes as given.
+struct Assumed {
+  /// Programs that run at once, where bodies do not say it.
+  int64_t running = 0;
+  bool mayDivide = true;
+};
+
 /// A kernel with the passes of a machine run on it. It and the machine must outlive the estimate.
 class GpuLaunchEstimate final : public LaunchEstimate {
 public:
@@ -33,8 +40,10 @@ private:
   [[nodiscard]] bool isByTma() const;
   /// Programs that run at once in clusters of so many.
   [[nodiscard]] int32_t residentInClusters(int32_t parts) const;
+  /// As the runtime plans (LaunchPlanner::alone): without clusters of programs that share sums.
+  std::optional<Launch> alone(const Work &work);
   /// With clusters of so many programs; nothing where these cannot be.
-  std::optional<Launch> launchOf(const Work &work, int32_t parts);
+  std::optional<Launch> launchOf(const Work &work, int32_t parts, Assumed assumed = {});
   /// Lets programs of the first space share loads in pairs where the launch ends earlier so.
   void pair(const Work &work, Launch &launch);
   /// When spaces end, from how the programs are shared.

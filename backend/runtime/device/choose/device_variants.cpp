@@ -126,7 +126,15 @@ struct Plan {
   /// A bit a space: bodies of its last round are divided.
   uint32_t divided = 0;
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
+  int64_t bodies = 0;
   double nanoseconds = 0;
+};
+
+/// What a plan takes as given.
+struct Assumed {
+  /// Programs that run at once, where bodies do not say it.
+  int64_t running = 0;
+  bool mayDivide = true;
 };
 
 /// For which of an image's functions a launch is.
@@ -152,7 +160,7 @@ public:
 
   /// The plan that is estimated to end first.
   [[nodiscard]] Plan best() {
-    Plan best = plan(1, variant_.resident);
+    Plan best = alone();
     if (best.programs > 0)
       for (int32_t parts = 2; parts <= DTILE_MOST_PARTS; ++parts) {
         const Plan other = plan(parts, variant_.inClusters[parts]);
@@ -187,19 +195,31 @@ private:
       out[s] = dtile_mean_weight(of[s], frame_, bodies_[s], load.together, load.running);
   }
 
+  /// Without clusters of programs that share sums.
+  [[nodiscard]] Plan alone() {
+    const Plan first = plan(1, variant_.resident);
+    if (first.divided == 0 || first.programs <= first.bodies)
+      return first;
+    // More programs run than bodies were counted.
+    const Plan divided = plan(1, variant_.resident, {.running = first.programs});
+    const Plan whole = plan(1, variant_.resident, {.mayDivide = false});
+    return divided.nanoseconds < whole.nanoseconds ? divided : whole;
+  }
+
   /// With clusters of so many programs; no programs where these cannot be.
-  [[nodiscard]] Plan plan(int32_t parts, int64_t most) {
+  [[nodiscard]] Plan plan(int32_t parts, int64_t most, Assumed assumed = {}) {
     const auto resident = int32_t(std::min<int64_t>(most, DTILE_DEVICE_PARTS));
     Plan plan;
     plan.cluster = parts;
     PerSpace bodies = {}, weights = {}, latencies = {}, shared = {}, remote = {};
     std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
+    plan.bodies = std::accumulate(bodies_, bodies_ + desc_.nspaces, int64_t{0});
     dtile_device_space spaces[DTILE_DEVICE_MAX_SPACES];
     std::copy(image_.spaces, image_.spaces + desc_.nspaces, spaces);
     const bool divides = std::any_of(spaces, spaces + desc_.nspaces,
                                      [](const dtile_device_space &s) { return s.divide > 0; });
-    const bool mayDivide =
-        divides && parts == 1 && resident <= DTILE_DEVICE_PARTIAL_PROGRAMS && byTma();
+    const bool mayDivide = divides && assumed.mayDivide && parts == 1 &&
+                           resident <= DTILE_DEVICE_PARTIAL_PROGRAMS && byTma();
     for (int32_t s = 0; s < desc_.nspaces && !mayDivide; ++s)
       spaces[s].divide = 0;
     // What runs at once decides how long bodies take.
@@ -212,7 +232,9 @@ private:
     if (parts > 1 && !byTma() &&
         std::accumulate(bodies, bodies + desc_.nspaces, int64_t{0}) > resident)
       return {};
-    const dtile_device_load load = dtile_load_of(desc_.nspaces, bodies, resident, multiprocessors_);
+    const dtile_device_load load =
+        assumed.running > 0 ? dtile_load_of(1, &assumed.running, resident, multiprocessors_)
+                            : dtile_load_of(desc_.nspaces, bodies, resident, multiprocessors_);
     fill(weights, image_.weights, load);
     fill(latencies, image_.latencies, load);
     for (int32_t s = 0; s < desc_.nspaces; ++s)

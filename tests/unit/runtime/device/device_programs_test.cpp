@@ -505,15 +505,16 @@ TEST(DividedTest, BodiesAreDividedWhereTheLastRoundHasFew) {
 TEST(DividedTest, FewBodiesGetAllPrograms) {
   // 76 bodies: 66 of two parts, 10 of four.
   EXPECT_EQ(dividedSpaces({divides(76, 10000)}, 132), 1u);
-  EXPECT_NEAR(timeOf({divides(76, 10000)}, 132), 7800, 1);
+  EXPECT_NEAR(timeOf({divides(76, 10000)}, 132), 7750, 1);
   EXPECT_NEAR(timeOf({divides(66, 10000)}, 132), 5100, 1);
-  EXPECT_NEAR(timeOf({divides(33, 10000)}, 132), 2700, 1);
+  EXPECT_NEAR(timeOf({divides(33, 10000)}, 132), 2650, 1);
   // Four programs a body, and no more.
-  EXPECT_NEAR(timeOf({divides(5, 10000)}, 132), 2700, 1);
+  EXPECT_NEAR(timeOf({divides(5, 10000)}, 132), 2650, 1);
   EXPECT_THAT(share({divides(5, 10000)}, 132).programs, ElementsAre(20));
   EXPECT_THAT(share({divides(76, 10000)}, 132).programs, ElementsAre(132));
-  // Two programs a body where adding up four parts takes longer.
-  EXPECT_THAT(share({divides(24, 350)}, 132).programs, ElementsAre(48));
+  // Four programs a body as far as there are so many, two where there are not.
+  EXPECT_THAT(share({divides(24, 350)}, 132).programs, ElementsAre(96));
+  EXPECT_THAT(share({divides(40, 350)}, 132).programs, ElementsAre(80));
   // All processors are busy, or parts take longer.
   EXPECT_THAT(share({divides(100, 10000)}, 132).programs, ElementsAre(100));
   EXPECT_THAT(share({divides(66, 150)}, 132).programs, ElementsAre(66));
@@ -523,17 +524,17 @@ TEST(DividedTest, FewBodiesGetAllPrograms) {
 }
 
 TEST(DividedTest, NotWhereThatTakesLonger) {
-  EXPECT_EQ(dividedSpaces({divides(133, 260)}, 132), 0u);
+  EXPECT_EQ(dividedSpaces({divides(133, 190)}, 132), 0u);
   EXPECT_EQ(dividedSpaces({divides(133, 400)}, 132), 1u);
   EXPECT_EQ(dividedSpaces({divides(132 + 70, 1000)}, 132), 0u);
   EXPECT_EQ(dividedSpaces({divides(132 + 70, 3000)}, 132), 1u);
 }
 
 TEST(DividedTest, ALaunchEndsWithPartsOfARound) {
-  EXPECT_NEAR(timeOf({divides(132 + 33, 10000)}, 132), 12700, 1);
+  EXPECT_NEAR(timeOf({divides(132 + 33, 10000)}, 132), 12650, 1);
   EXPECT_NEAR(timeOf({divides(132 + 34, 10000)}, 132), 15100, 1);
   EXPECT_NEAR(timeOf({divides(132 + 66, 10000)}, 132), 15100, 1);
-  EXPECT_NEAR(timeOf({divides(132 + 67, 10000)}, 132), 17800, 1);
+  EXPECT_NEAR(timeOf({divides(132 + 67, 10000)}, 132), 17750, 1);
   EXPECT_NEAR(timeOf({divides(264, 10000)}, 132), 20000, 1);
   EXPECT_NEAR(timeOf({divides(100, 10000)}, 132), 10000, 1);
 }
