@@ -132,6 +132,14 @@ bool writeChakraFiles(Session &session, const std::string &folder, const std::st
                                llvm::formatv("traces of {0:F0} nodes are too large", nodes).str());
     return false;
   }
+  // Files of other ranks would be taken for those of this launch.
+  std::error_code none;
+  if (const llvm::sys::fs::directory_iterator first(folder, none);
+      !none && first != llvm::sys::fs::directory_iterator()) {
+    session.diagnostics.report(SourceLoc{}, diag::cannot_write,
+                               "`" + folder + "`: the folder is not empty; name a new one");
+    return false;
+  }
   if (const std::error_code error = llvm::sys::fs::create_directories(folder)) {
     session.diagnostics.report(SourceLoc{}, diag::cannot_write,
                                "`" + folder + "`: " + error.message());
