@@ -138,7 +138,7 @@ Status checkTensorNumber(const dtile_kernel_desc &kernel, int32_t argument) {
 template <typename Number> int32_t numberOf(const dtile_team *team, Number number) {
   if (team)
     return (team->*number)();
-  (void)report({DTILE_INVALID, "the team is null"});
+  (void)report({DTILE_INVALID, kNoTeam});
   return -1;
 }
 

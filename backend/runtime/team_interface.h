@@ -74,10 +74,12 @@ private:
 
 namespace dtile::runtime {
 
+inline constexpr char kNoTeam[] = "the team is null: it was not made, or has been closed";
+
 /// Runs `call` with the team to itself, and keeps its error for dtile_last_error.
 template <typename Call> dtile_status withTeam(dtile_team *team, Call call) {
   if (!team)
-    return report({DTILE_INVALID, "the team is null"});
+    return report({DTILE_INVALID, kNoTeam});
   if (Status status = team->checkProcess(); !status.ok())
     return report(status);
   std::lock_guard lock(team->calls());

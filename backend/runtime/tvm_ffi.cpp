@@ -95,6 +95,32 @@ bool holdsInteger(int32_t dtype, int64_t value) {
   }
 }
 
+/// Whether memory of such a device may be that of a rank, on GPUs or on processors. Which GPU it is
+/// on, and whether a GPU can use memory of the host, launches find out.
+bool isWithin(int32_t deviceType, bool onGpus) {
+  switch (deviceType) {
+  case kCpu:
+    return !onGpus;
+  case kCudaHost:
+    return true;
+  case kCuda:
+  case kCudaManaged:
+  case kRocm:
+    return onGpus;
+  default:
+    return false;
+  }
+}
+
+/// Whether a number is one of a type of floating point: infinities are, what rounds to one is not.
+bool holdsFloat(int32_t dtype, double value) {
+  if (!std::isfinite(value) || dtype == DTILE_F64)
+    return true;
+  if (dtype != DTILE_F16)
+    return std::isfinite(float(value));
+  return std::isfinite(f16ToF32(f32ToF16(float(value))));
+}
+
 bool isFloat(int32_t dtype) { return dtype >= DTILE_F8E4M3; }
 
 uint64_t floatBits(int32_t dtype, double value) {
@@ -163,6 +189,13 @@ Refusal Call::takeTensor(const dtile_param_desc &param, const Any &given, dtile_
   if (from->ndim < 0 || from->ndim > DTILE_MAX_RANK)
     return wrong("ValueError", param,
                  format("%d dimensions; at most %d are possible", from->ndim, DTILE_MAX_RANK));
+  if (from->ndim > 0 && !from->shape)
+    return wrong("ValueError", param, "its sizes are null");
+  if (!isWithin(from->deviceType, team_.devices() != nullptr))
+    return wrong(
+        "ValueError", param,
+        format("the tensor is on a device of DLPack's type %d, but the team's ranks are %s",
+               from->deviceType, team_.devices() ? "GPUs" : "processors"));
   if (!first_)
     first_ = from;
   dtile_tensor &tensor = tensors_.emplace_back();
@@ -184,7 +217,10 @@ Refusal Call::takeTensor(const dtile_param_desc &param, const Any &given, dtile_
 Refusal Call::takeNumber(const dtile_param_desc &param, const Any &given, dtile_arg &out) const {
   const bool isInteger = given.type == kIntValue || given.type == kBoolValue;
   if (isFloat(param.dtype) && (isInteger || given.type == kFloatValue)) {
-    out.scalar_bits = floatBits(param.dtype, isInteger ? double(given.integer) : given.number);
+    const double value = isInteger ? double(given.integer) : given.number;
+    if (!holdsFloat(param.dtype, value))
+      return wrong("ValueError", param, format("%g is no %s", value, dtypeName(param.dtype)));
+    out.scalar_bits = floatBits(param.dtype, value);
     return {};
   }
   if (!isInteger)

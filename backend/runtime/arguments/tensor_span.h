@@ -20,7 +20,7 @@ struct TensorSpan {
 };
 
 /// Checks a tensor against its parameter, and measures it; an error says what is wrong, without
-/// saying of which argument.
+/// saying of which argument. Of what a kernel writes, two elements must not be one place.
 Status measureTensor(const dtile_param_desc &param, const dtile_tensor *tensor, TensorSpan *out);
 
 } // namespace dtile::runtime

@@ -206,7 +206,7 @@ Status createJob(const dtile_device_options *given, dtile_team **out) {
 /// Runs `call(team, rank)` with the team to itself.
 template <typename Call> dtile_status withRank(dtile_team *team, int32_t local, Call call) {
   if (!team)
-    return report({DTILE_INVALID, "the team is null"});
+    return report({DTILE_INVALID, kNoTeam});
   if (Status status = team->checkProcess(); !status.ok())
     return report(status);
   DeviceTeam *devices = team->devices();

@@ -164,19 +164,33 @@ Status DeviceTeam::symmUnregister(void *address) {
   const auto found = std::find_if(registered_.begin(), registered_.end(), [&](const auto &one) {
     return one.address == reinterpret_cast<DeviceAddress>(address);
   });
-  if (found == registered_.end())
-    return {DTILE_INVALID, "dtile_symm_unregister: nothing was registered at this address, or it "
-                           "was unregistered already"};
-  const RegisteredMemory registered = *found;
+  const Status unknown = {DTILE_INVALID, "dtile_symm_unregister: nothing was registered at this "
+                                         "address, or it was unregistered already"};
+  if (!job_)
+    return unknown;
+  struct Answer {
+    /// Where the memory is behind the heap; -1: nowhere.
+    int64_t offset = -1;
+    int64_t isCaptured = 0;
+  } own;
+  if (found != registered_.end())
+    own = {found->offset, found->isCaptured ? 1 : 0};
   // All ranks have captured alike, but only the answer of all is one.
-  int64_t isCaptured = registered.isCaptured ? 1 : 0;
-  std::vector<int64_t> all(static_cast<size_t>(ranks_));
-  if (Status status =
-          job_->allGather(&isCaptured, sizeof isCaptured, all.data(), "dtile_symm_unregister");
+  std::vector<Answer> all(static_cast<size_t>(ranks_));
+  if (Status status = job_->allGather(&own, sizeof own, all.data(), "dtile_symm_unregister");
       !status.ok())
     return status;
   for (int32_t rank = 0; rank < ranks_; ++rank)
-    if (all[size_t(rank)] != 0)
+    if (all[size_t(rank)].offset != own.offset)
+      return {DTILE_INVALID,
+              format("dtile_symm_unregister: ranks %d and %d give memory that was not registered "
+                     "together",
+                     locals_.front()->rank, rank)};
+  if (found == registered_.end())
+    return unknown;
+  const RegisteredMemory registered = *found;
+  for (int32_t rank = 0; rank < ranks_; ++rank)
+    if (all[size_t(rank)].isCaptured != 0)
       return {DTILE_INVALID,
               format("dtile_symm_unregister: rank %d has captured a launch with this memory: when "
                      "no graph that was captured before is replayed any more, call dtile_team_trim "

@@ -28,8 +28,9 @@ namespace dtile::runtime {
 
 namespace {
 
-/// FNV-1a over what ranks must agree on.
-uint64_t hashOf(const std::string &kernel, const ObjectKey &key) {
+/// FNV-1a over what ranks must agree on. `places`: where symmetric arguments lie.
+uint64_t hashOf(const std::string &kernel, const ObjectKey &key,
+                const std::vector<int64_t> &places) {
   uint64_t hash = 0xcbf29ce484222325u;
   auto add = [&](uint64_t word) { hash = (hash ^ word) * 0x100000001b3u; };
   for (char c : kernel)
@@ -40,6 +41,8 @@ uint64_t hashOf(const std::string &kernel, const ObjectKey &key) {
     add(uint64_t(key.size[size_t(d)]));
   for (const uint64_t axis : key.axes)
     add(axis);
+  for (const int64_t place : places)
+    add(uint64_t(place));
   return hash;
 }
 
@@ -77,6 +80,22 @@ DeviceObject *DeviceTeam::object(dtile_launch &launch, int32_t param, int32_t nd
   object->heldBy = callNumber_;
   launch.device->objects.push_back(object);
   return object;
+}
+
+std::vector<int64_t> DeviceTeam::symmetricPlaces(const dtile_launch &launch) const {
+  const KernelState &state = launch.device->kernel->state;
+  const DeviceAddress heap = locals_[size_t(launch.rank - firstLocal())]->heap;
+  std::vector<int64_t> places;
+  for (int32_t i = 0; i < state.desc->nparams; ++i) {
+    const int32_t at = state.argumentOf[size_t(i)];
+    if (at < 0 || state.desc->params[i].mode != DTILE_MODE_SYMM)
+      continue;
+    const dtile_tensor &tensor = *launch.arguments[at].tensor;
+    // What has no elements lies nowhere.
+    if (std::find(tensor.size, tensor.size + tensor.ndim, 0) == tensor.size + tensor.ndim)
+      places.push_back(int64_t(reinterpret_cast<DeviceAddress>(tensor.data) - heap));
+  }
+  return places;
 }
 
 DeviceObject *DeviceTeam::allocateObject(dtile_launch &launch, const ObjectKey &key,
@@ -136,8 +155,10 @@ DeviceObject *DeviceTeam::allocateObject(dtile_launch &launch, const ObjectKey &
   }
   // Peers have the object too before anything is sent to it.
   const std::string launched =
-      launchText(kernel.state.name, "the sizes of its axes, scratch objects and signals");
-  if (Status status = agree(hashOf(kernel.state.name, key), launched.c_str()); !status.ok())
+      launchText(kernel.state.name, "the sizes of its axes, scratch objects and signals, or in "
+                                    "where its symmetric arguments lie");
+  const auto places = symmetricPlaces(launch);
+  if (Status status = agree(hashOf(kernel.state.name, key, places), launched.c_str()); !status.ok())
     return refuse(std::move(status));
   return (kernel.objects[key] = std::move(object)).get();
 }

@@ -385,6 +385,8 @@ Status DeviceTeam::symmFree(void *address) {
   if (!broken_.ok())
     return broken_;
   auto offset = int64_t(reinterpret_cast<DeviceAddress>(address) - locals_.front()->heap);
+  if (Status status = agree(uint64_t(offset), "the objects given to dtile_symm_free"); !status.ok())
+    return status;
   // What is after the heap was registered.
   if (callers_.bytesAt(offset) < 0 || offset >= heapBytes_)
     return {DTILE_INVALID, "dtile_symm_free: dtile_symm_alloc has not given this address (on the "

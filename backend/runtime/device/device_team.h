@@ -317,6 +317,8 @@ private:
   [[nodiscard]] DeviceAddress heapOf(int32_t rank) const;
 
   // device_objects.cpp
+  /// Where the symmetric arguments of a launch lie, from the begin of the heap.
+  [[nodiscard]] std::vector<int64_t> symmetricPlaces(const dtile_launch &launch) const;
   DeviceObject *allocateObject(dtile_launch &launch, const ObjectKey &key,
                                const dtile_param_desc &param);
   /// An offset; -1 where there is no room, whatever goes. An error: the devices or processes

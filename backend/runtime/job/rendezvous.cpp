@@ -79,7 +79,8 @@ Status Rendezvous::lost(int32_t peer, const char *what, int error) {
   if (Status failure = watch_->failure(); !failure.ok())
     return failure;
   // Rank 0 is late itself where it waits for another one.
-  if (const int32_t cause = watch_->waitedFor(); error == kTooLate && rank_ != 0 && cause >= 0)
+  if (const int32_t cause = watch_->waitedFor();
+      error == kTooLate && rank_ != 0 && cause >= 0 && cause != rank_)
     peer = cause;
   std::string words = watch_->stateOf(peer);
   if (isCutOff(error))

@@ -201,6 +201,24 @@ TEST_F(DeviceTeamTest, programs_divide_bodies_of_the_last_round) {
   EXPECT_EQ(words(7).divided, 0u);
 }
 
+TEST_F(DeviceTeamTest, divides_few_bodies_only_if_they_are_faster_on_all_programs) {
+  ASSERT_TRUE(make({0}).ok());
+  const auto dividedOf = [&](DividedKernel &few) {
+    makeArguments(4 * 2);
+    EXPECT_EQ(team->launchOn(0, &few.desc, arguments->data()[0], 2, nullptr).message, "");
+    return machine.launches.back().words.divided;
+  };
+  DividedKernel alike;
+  alike.weights[0] = [](const void *, int64_t, int64_t, int64_t) { return int64_t{100}; };
+  EXPECT_EQ(dividedOf(alike), 1u);
+  // Two programs have the memory to themselves, eight wait for it.
+  DividedKernel bound;
+  bound.weights[0] = [](const void *, int64_t, int64_t, int64_t running) {
+    return int64_t{50} * running;
+  };
+  EXPECT_EQ(dividedOf(bound), 0u);
+}
+
 TEST_F(DeviceTeamTest, divides_no_bodies_without_memory_for_their_sums) {
   ASSERT_TRUE(make({0}).ok());
   DividedKernel rounds;
@@ -255,6 +273,21 @@ TEST_F(DeviceTeamTest, refuses_tensors_that_the_device_cannot_use) {
   EXPECT_THAT(launchWith(tensor(own, {32}), y).message, HasSubstr("has the size 64, but"));
   EXPECT_TRUE(machine.launches.empty());
   EXPECT_THAT(launchWith(tensor(own, {64}), y).message, "");
+}
+
+TEST_F(DeviceTeamTest, refuses_to_write_two_elements_at_one_place) {
+  ASSERT_TRUE(make({0}).ok());
+  float *own = allocate(0, 128);
+  dtile_tensor y = tensor(own + 64, {64});
+  y.stride[0] = 0;
+  EXPECT_THAT(launchWith(tensor(own, {64}), y).message,
+              HasSubstr("argument `y`, rank 0: all elements along dimension 0 are one place in "
+                        "memory (strides [0], sizes [64]), but the kernel writes them: pass a "
+                        "copy"));
+  // They may be read so.
+  dtile_tensor x = tensor(own, {64});
+  x.stride[0] = 0;
+  EXPECT_EQ(launchWith(x, tensor(own + 64, {64})).message, "");
 }
 
 TEST_F(DeviceTeamTest, accepts_views_that_interleave) {
