@@ -2,6 +2,7 @@
 """dtile.h and kernel_abi.h for ctypes."""
 
 import ctypes
+import operator
 import os
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
@@ -163,6 +164,24 @@ def runtime():
         function.restype = c_int32
     _runtime = lib
     return lib
+
+
+def integer(value, what, least=0, most=2 ** 63 - 1):
+    """An argument of a caller as an integer within bounds: ctypes would cut off what is beyond."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise DtileInvalid(f"{what} is {value!r}; it must be an integer") from None
+    if not least <= number <= most:
+        raise DtileInvalid(f"{what} is {number}; it must be from {least} to {most}")
+    return number
+
+
+def string(value, what):
+    """An argument of a caller as bytes of a C string."""
+    if not isinstance(value, str):
+        raise DtileInvalid(f"{what} is {value!r}; it must be a string")
+    return value.encode()
 
 
 def check(status):

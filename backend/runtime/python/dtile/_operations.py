@@ -38,6 +38,12 @@ def check_matrices(first, others):
             raise DtileInvalid(f"A has {first.shape[-1]} columns, but B has {other.shape[0]} rows")
 
 
+def _check_alike(first, others):
+    for other in others:
+        if other.dtype != first.dtype:
+            raise DtileInvalid(f"A has elements of {first.dtype}, but B of {other.dtype}")
+
+
 def shape_from(tensor, dim, size):
     """A tensor's shape with a dimension first, and of another size."""
     return (size, *[old for d, old in enumerate(tensor.shape) if d != dim])
@@ -127,6 +133,7 @@ def all_reduce(launches, input, reduce_op, group_name):
 def fused_all_gather_matmul(launches, A, Bs, gather_dim, group_name, return_A=True):
     launch = launches(group_name)
     check_matrices(A, Bs)
+    _check_alike(A, Bs)
     check_gather_dim(gather_dim, A)
     rows = rows_of(A, gather_dim)
     shape = shape_from(A, gather_dim, launch.ranks * A.shape[gather_dim])
@@ -146,6 +153,7 @@ def fused_matmul_reduce_scatter(launches, A, B, reduce_op, scatter_dim, group_na
     launch = launches(group_name)
     check_reduce(reduce_op)
     check_matrices(A, (B,))
+    _check_alike(A, (B,))
     check_dim("scatter_dim", scatter_dim, A)
     if scatter_dim == A.dim() - 1:
         # Columns of the product are rows of the transposed one.
@@ -169,6 +177,7 @@ def fused_matmul_all_reduce(launches, A, B, reduce_op, group_name):
     launch = launches(group_name)
     check_reduce(reduce_op)
     check_matrices(A, (B,))
+    _check_alike(A, (B,))
     rows = A if A.dim() == 2 else A.flatten(0, -2)
     out = rows.new_empty((rows.shape[0], B.shape[1]))
     launch("matmul_all_reduce", rows, B.t(), out)

@@ -2,13 +2,15 @@
 """Kernels in shared objects, called on tensors."""
 
 import ctypes
+import numbers
 import os
 import re
 import struct
 from threading import get_ident
 
 from . import _abi
-from ._abi import Arg, DTYPES, DtileInvalid, KernelDesc, MAX_RANK, Tensor, check, runtime
+from ._abi import (Arg, DTYPES, DtileInvalid, KernelDesc, MAX_RANK, Tensor, check, integer,
+                   runtime)
 from ._elf import exported
 from ._meshes import KernelMesh, checked
 from .team import Team
@@ -46,9 +48,13 @@ def _known_dtypes():
 
 
 def _dtype_number(dtype, where):
-    number = _known_dtypes().get(dtype)
+    try:
+        number = _known_dtypes().get(dtype)
+    except TypeError:
+        number = None
     if number is None:
-        raise DtileInvalid(f"{where}: kernels have no element type for {dtype}")
+        raise DtileInvalid(f"{where}: kernels have no element type for {dtype!r} (tensors are "
+                           "PyTorch's: torch.from_dlpack makes one of another library's array)")
     return number
 
 
@@ -69,6 +75,8 @@ def _stream_getter():
 
 def _scalar_bits(value, dtype, where):
     name = DTYPES[dtype]
+    if not isinstance(value, numbers.Real) and not hasattr(value, "__index__"):
+        raise DtileInvalid(f"{where}: {value!r} is no {name}: a number is wanted")
     if name == "bf16":
         # Round to nearest even, as a conversion would.
         bits = struct.unpack("<I", struct.pack("<f", float(value)))[0]
@@ -78,7 +86,7 @@ def _scalar_bits(value, dtype, where):
         raise DtileInvalid(f"{where}: numbers of type {name} cannot be passed")
     try:
         packed = struct.pack("<" + code, float(value) if code in "efd" else value)
-    except (struct.error, OverflowError) as error:
+    except (struct.error, OverflowError, TypeError, ValueError) as error:
         raise DtileInvalid(f"{where}: {value!r} is no {name}: {error}") from None
     return int.from_bytes(packed, "little")
 
@@ -97,6 +105,15 @@ def _scalar_value(bits, dtype):
             if _scalar_bits(short, dtype, "") == bits:
                 return short
     return value
+
+
+def _local(team, rank):
+    """The number of a rank among those of this process."""
+    local = integer(rank, "rank", most=2 ** 31 - 1) - team.first_local
+    if not 0 <= local < team.local_count:
+        raise DtileInvalid(f"rank {rank} is not of this process, which has ranks "
+                           f"{team.first_local} to {team.first_local + team.local_count - 1}")
+    return local
 
 
 def _is_number(value):
@@ -235,6 +252,8 @@ class Kernel:
                 continue
             is_shape = _is_shape(value)
             shape = value if is_shape else value.shape
+            if is_shape:
+                shape = [integer(size, f"{where}: a size") for size in shape]
             if len(shape) > MAX_RANK:
                 raise DtileInvalid(f"{where}: {len(shape)} dimensions; at most {MAX_RANK} are "
                                    "possible")
@@ -285,7 +304,7 @@ class Kernel:
         it had, where it stands. Waits for this process's GPUs. Later launches write there in their
         turn, so copy what is to stay."""
         team = team or Team.current()
-        local = 0 if rank is None else rank - team.first_local
+        local = 0 if rank is None else _local(team, rank)
         found = Tensor()
         check(runtime().dtile_kernel_scratch(team._handle, local, self._address, name.encode(),
                                              ctypes.byref(found)))
@@ -308,7 +327,7 @@ class Kernel:
     def refusal(self, *args, team=None, rank=None, mesh=None, **named):
         """Why `supports` says no, or ""."""
         team = team or Team.current()
-        local = 0 if rank is None else rank - team.first_local
+        local = 0 if rank is None else _local(team, rank)
         values = self._arrange(args, None, named, self._sizes_of_axes(team, mesh))
         key = (team.state(), local, self._shapes_of(values))
         answer = self._answers.get(key)
@@ -387,6 +406,10 @@ class Kernel:
     def _launch(self, call, count, team, local, stream):
         if stream is None:
             stream = _stream_getter()(team.devices[local])
+        elif not isinstance(stream, (int, ctypes.c_void_p)):
+            # An object of PyTorch's.
+            stream = integer(getattr(stream, "cuda_stream", stream), f"{self.name}: stream",
+                             most=2 ** 64 - 1)
         status = runtime().dtile_launch_on(team._handle, local, self._address, call, count, stream)
         if status != 0:
             check(status)
@@ -413,7 +436,7 @@ class Kernel:
         stream; gives the outputs, which are made on that stream where they are not given. Sizes of
         axes follow from the team's mesh, or from `mesh=`."""
         team = team or Team.current()
-        local = 0 if rank is None else rank - team.first_local
+        local = 0 if rank is None else _local(team, rank)
         if out is None and mesh is None and not named and len(args) == len(self.params):
             values = args
         else:
@@ -437,15 +460,18 @@ class Library:
         runtime()
         self._path = path
         try:
+            names = exported(path)
+        except OSError:
+            # A name that only the loader finds.
+            names = []
+        except ValueError as error:
+            # The loader would map what is not there.
+            raise DtileInvalid(f"{path} cannot be loaded: {error}") from None
+        try:
             self._lib = ctypes.CDLL(path)
         except OSError as error:
             raise DtileInvalid(f"{path} cannot be loaded: {error}") from None
         self._kernels = {}
-        try:
-            names = exported(path)
-        except (OSError, ValueError):
-            # A name that only the loader finds.
-            names = []
         self._symbols = [name[len(_PREFIX):] for name in names if name.startswith(_PREFIX)]
 
     def __dir__(self):
@@ -495,4 +521,7 @@ class Library:
 
 def load(path):
     """The kernels of a shared object: `cc -shared kernel.o -o libkernel.so`."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise DtileInvalid(f"load wants the path of a shared object, not {path!r}")
+    path = os.fspath(path)
     return Library(os.path.abspath(path) if os.path.exists(path) else path)

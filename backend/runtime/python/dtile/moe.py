@@ -3,7 +3,7 @@
 rows, and how many they are. dtile.vllm and dtile.sglang are on top of this."""
 
 from . import _groups, _programs
-from ._abi import DTYPES, DtileInvalid
+from ._abi import DTYPES, DtileInvalid, integer
 from .kernels import _dtype_number
 
 
@@ -15,15 +15,18 @@ class AllToAll:
     def __init__(self, group_name, hidden, experts, topk, max_tokens, dtype, capacity=None):
         self.team = _groups.team_of(group_name)
         self.ranks = self.team.size
-        if experts < 1 or experts % self.ranks != 0:
+        most = 2 ** 31 - 1
+        if integer(experts, "experts", 1, most) % self.ranks != 0:
             raise DtileInvalid(f"{experts} experts cannot be shared evenly by {self.ranks} ranks")
-        for name, value in (("hidden", hidden), ("topk", topk), ("max_tokens", max_tokens)):
-            if value < 1:
-                raise DtileInvalid(f"{name} is {value}; it must be 1 or more")
+        for name, value in (("hidden", hidden), ("topk", topk), ("max_tokens", max_tokens),
+                            ("capacity", 1 if capacity is None else capacity)):
+            integer(value, name, 1, most)
         self.experts, self.topk, self.max_tokens, self.hidden = experts, topk, max_tokens, hidden
         self.local_experts = experts // self.ranks
-        self.capacity = capacity or max_tokens * self.ranks
+        self.capacity = max_tokens * self.ranks if capacity is None else capacity
         self._name = DTYPES[_dtype_number(dtype, "dtype")]
+        if self._name not in _programs.TYPES:
+            raise DtileInvalid(f"dtype is {dtype}; tokens are of {', '.join(_programs.TYPES)}")
         self._dtype = dtype
 
     def _kernel(self, name):
@@ -43,6 +46,7 @@ class AllToAll:
 
     def supports(self, tokens):
         """Whether a dispatch of so many tokens, and its way back, would be taken."""
+        integer(tokens, "tokens")
         ids = (tokens, self.topk)
         rows = (self.local_experts, self.capacity, self.hidden)
         return tokens <= self.max_tokens and self._kernel("dispatch").supports(

@@ -210,8 +210,11 @@ class Operation:
         try:
             self._with(_Ask, [_without_memory(arg) for arg in args],
                        {name: _without_memory(arg) for name, arg in named.items()})
-        except DtileInvalid as refused:
+        except (DtileInvalid, DtileUnavailable) as refused:
             return str(refused)
+        except (AttributeError, TypeError, ValueError) as wrong:
+            # What PyTorch's dispatcher would not take.
+            return f"{self.schema} does not take these arguments: {wrong}"
         return ""
 
     def supports(self, *args, **named):
@@ -226,6 +229,10 @@ def _without_memory(value):
         return value
     import torch
 
+    kind = getattr(value.device, "type", value.device)
+    if kind not in ("cuda", "meta"):
+        raise DtileInvalid(f"a tensor is on the device {value.device}; operations take those of "
+                           "GPUs")
     return torch.empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype,
                                device="meta")
 

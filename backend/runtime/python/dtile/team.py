@@ -8,7 +8,7 @@ import os
 import socket
 import uuid
 
-from ._abi import TRIM_CAPTURED, DeviceOptions, DtileInvalid, check, runtime
+from ._abi import TRIM_CAPTURED, DeviceOptions, DtileInvalid, check, integer, runtime, string
 from ._meshes import Mesh, checked, same_everywhere
 from ._nvshmem import nvshmem_home
 
@@ -92,7 +92,11 @@ def _addresses(memory):
     if hasattr(memory, "data_ptr"):
         raise DtileInvalid("a tensor has the address on this rank only: pass the handle that "
                            "symm_mem.rendezvous(tensor, group) gives")
-    return list(getattr(memory, "buffer_ptrs", memory))
+    addresses = getattr(memory, "buffer_ptrs", memory)
+    if not isinstance(addresses, (list, tuple)) or not addresses:
+        raise DtileInvalid(f"{memory!r} is no handle with addresses, and no list of them, one for "
+                           "each rank")
+    return [integer(address, "an address", most=2 ** 64 - 1) for address in addresses]
 
 
 class Trace:
@@ -109,6 +113,9 @@ class Team:
     _current = None
 
     def __init__(self, handle, target="nvptx"):
+        if not isinstance(handle, ctypes.c_void_p):
+            raise DtileInvalid("teams are made by dtile.Team.local(devices), "
+                               "dtile.Team.from_torch(), and dtile.Team.from_env()")
         self._handle = handle
         self.target = target
         self._changes = 0
@@ -147,6 +154,8 @@ class Team:
     def use(self):
         """Kernels that are called without a team take this one: also those that others call by TVM
         FFI's calling convention."""
+        if self._handle is None:
+            raise DtileInvalid("the team has been closed")
         Team._set_current(self)
 
     @staticmethod
@@ -164,12 +173,12 @@ class Team:
     @staticmethod
     def _options(symmetric_bytes, wait_timeout_ms, target, plain_launches, shmem):
         options = DeviceOptions()
-        options.target = target.encode()
-        options.symmetric_bytes = symmetric_bytes
-        options.wait_timeout_ms = wait_timeout_ms
-        options.plain_launches = plain_launches
+        options.target = string(target, "target")
+        options.symmetric_bytes = integer(symmetric_bytes, "symmetric_bytes")
+        options.wait_timeout_ms = integer(wait_timeout_ms, "wait_timeout_ms", most=2 ** 31 - 1)
+        options.plain_launches = bool(plain_launches)
         shmem = shmem or os.environ.get("DTILE_SHMEM") or "p2p"
-        options.shmem = shmem.encode()
+        options.shmem = string(shmem, "shmem")
         home = nvshmem_home() if shmem == "nvshmem" else None
         if home:
             options.nvshmem_home = home.encode()
@@ -189,7 +198,11 @@ class Team:
         same time. `shmem`: "p2p", or "nvshmem" (one rank a process) for kernels that were built
         with it; by default what DTILE_SHMEM says, else p2p."""
         options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches, shmem)
-        ordinals = (ctypes.c_int32 * len(devices))(*devices)
+        if not isinstance(devices, (list, tuple, range)):
+            raise DtileInvalid(f"devices are {devices!r}; a list of GPUs is wanted, one for each "
+                               "rank")
+        ordinals = (ctypes.c_int32 * len(devices))(
+            *[integer(device, "a device", most=2 ** 31 - 1) for device in devices])
         options.ndevices = len(devices)
         options.devices = ordinals
         return cls._create(runtime().dtile_team_create_devices, options)
@@ -216,6 +229,13 @@ class Team:
 
         if device is None:
             device = torch.cuda.current_device()
+        elif not isinstance(device, int):
+            # As PyTorch names devices.
+            try:
+                device = torch.device(device).index
+            except (RuntimeError, TypeError) as error:
+                raise DtileInvalid(f"device is {device!r}: {error}") from None
+        device = integer(device, "device", most=2 ** 31 - 1)
         if not dist.is_available() or not dist.is_initialized():
             return cls.local([device], symmetric_bytes, wait_timeout_ms, target, plain_launches,
                              shmem)
@@ -278,13 +298,16 @@ class Team:
             raise DtileInvalid(f"{len(pointers)} addresses; the team has {self.size} ranks, and "
                                "wants one for each")
         check(runtime().dtile_symm_register(
-            self._handle, (ctypes.c_void_p * len(pointers))(*pointers), size))
+            self._handle, (ctypes.c_void_p * len(pointers))(*pointers), integer(size, "bytes")))
         self._changes += 1
 
     def unregister(self, memory):
         """Ends that, for the same handle or addresses. Collective; waits for what runs. Memory that
         a captured graph uses stays registered until `trim(captured=True)`."""
         pointers = _addresses(memory)
+        if len(pointers) != self.size:
+            raise DtileInvalid(f"{len(pointers)} addresses; the team has {self.size} ranks, and "
+                               "wants one for each")
         check(runtime().dtile_symm_unregister(self._handle, pointers[self.first_local]))
         self._changes += 1
 
@@ -337,7 +360,8 @@ class Team:
             trace.dropped = dropped.value
 
     def close(self):
-        """Ends the team: collective where there are several processes."""
+        """Ends the team: collective where there are several processes. No other thread may be in a
+        call with it."""
         if self._handle:
             runtime().dtile_team_destroy(self._handle)
             self._handle = None
