@@ -39,8 +39,8 @@ private:
   void lowerSignal(Op &op);
   void lowerScalar(Op &op);
   void lowerRequire(Op &op);
-  /// i1: whether arithmetic of integers in a condition leaves its type.
-  [[nodiscard]] llvm::Value *overflows(ir::Value &condition);
+  /// i1: whether arithmetic of integers in its condition leaves its type.
+  [[nodiscard]] llvm::Value *overflows(Op &require);
   void lowerElements(Op &op);
   [[nodiscard]] llvm::Value *sizes(Op &op);
   [[nodiscard]] bool isForDevice() const { return filled_.kind() == FrameKind::Device; }
@@ -334,20 +334,10 @@ void Prologue::lowerScalar(Op &op) {
   set(op.result(), {arith_.fromMemory(type, value)});
 }
 
-llvm::Value *Prologue::overflows(ir::Value &condition) {
+llvm::Value *Prologue::overflows(Op &require) {
   llvm::Value *any = b.getFalse();
-  llvm::SmallVector<ir::Value *, 8> work = {&condition};
-  llvm::SmallPtrSet<ir::Value *, 16> seen;
-  while (!work.empty()) {
-    ir::Value *value = work.pop_back_val();
-    Op *op = value->definingOp();
-    if (!op || !seen.insert(value).second || !op->isPure())
-      continue;
-    llvm::append_range(work, op->operands());
-    const bool isArithmetic = op->is(OpKind::Add) || op->is(OpKind::Sub) || op->is(OpKind::Mul);
-    if (!isArithmetic || value->type().isTile() || !isInteger(value->type().elementOrIndex()))
-      continue;
-    const bool isSigned = dtypeClass(value->type().elementOrIndex()) == DTypeClass::Int;
+  for (Op *op : ir::arithmeticOf(require)) {
+    const bool isSigned = dtypeClass(op->result()->type().elementOrIndex()) == DTypeClass::Int;
     using namespace llvm;
     const Intrinsic::ID checked = op->is(OpKind::Add)   ? isSigned ? Intrinsic::sadd_with_overflow
                                                                    : Intrinsic::uadd_with_overflow
@@ -391,7 +381,7 @@ void Prologue::lowerRequire(Op &op) {
     b.CreateStore(value, b.CreateConstGEP1_64(i64, values, i - 1));
   }
   // What wraps around is not what the clause says.
-  llvm::Value *holds = b.CreateAnd(scalar(op.operand(0)), b.CreateNot(overflows(*op.operand(0))));
+  llvm::Value *holds = b.CreateAnd(scalar(op.operand(0)), b.CreateNot(overflows(op)));
   llvm::Value *isTrue = b.CreateZExt(holds, b.getInt32Ty());
   llvm::Value *bad = b.CreateCall(
       launch_.runtime(Runtime::require),

@@ -2,6 +2,7 @@
 #include "ir/analysis/clauses.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace dtile::ir {
 
@@ -28,6 +29,23 @@ bool isCheckedMultiple(const Op &dim, const Value &quotient) {
 }
 
 } // namespace
+
+std::vector<Op *> arithmeticOf(const Op &require) {
+  std::vector<Op *> found;
+  llvm::SmallVector<Value *, 8> work = {require.operand(0)};
+  llvm::SmallPtrSet<Value *, 16> seen;
+  while (!work.empty()) {
+    Value *value = work.pop_back_val();
+    Op *op = value->definingOp();
+    if (!op || !seen.insert(value).second || !op->isPure())
+      continue;
+    llvm::append_range(work, op->operands());
+    const bool isArithmetic = op->is(OpKind::Add) || op->is(OpKind::Sub) || op->is(OpKind::Mul);
+    if (isArithmetic && !value->type().isTile() && isInteger(value->type().elementOrIndex()))
+      found.push_back(op);
+  }
+  return found;
+}
 
 std::string refusalOf(const Op &require) {
   std::string text = "`" + require.get(attr::text).str() + "` is " +

@@ -14,6 +14,9 @@ namespace dtile::ir {
 
 /// What a launch.require says when it does not hold: holes {0} … are for the trailing operands.
 [[nodiscard]] std::string refusalOf(const Op &require);
+/// The sums, differences and products of integers from which its condition is computed. Where one
+/// of them leaves its type in a launch, the condition does not hold.
+[[nodiscard]] std::vector<Op *> arithmeticOf(const Op &require);
 
 /// A launch.elements as one array decides it; false for `replicated`, and where two inputs are
 /// compared.

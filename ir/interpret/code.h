@@ -53,6 +53,16 @@ struct InstrInfo {
   virtual ~InstrInfo() = default;
 };
 
+/// Of a launch.require, the arithmetic that must not leave its type.
+struct RequireInfo : InstrInfo {
+  struct Arithmetic {
+    ir::OpKind kind;
+    DType dtype;
+    Operand a, b;
+  };
+  std::vector<Arithmetic> arithmetic;
+};
+
 /// One instruction.
 struct Instr {
   Handler run = nullptr;

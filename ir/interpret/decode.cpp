@@ -4,6 +4,7 @@
 #include "ir/interpret/control_slice.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/clauses.h"
 #include "ir/analysis/loop_ends.h"
 
 #include <algorithm>
@@ -261,6 +262,13 @@ void Decoder::simple(Op &op) {
     instr.hasPositions = !slice_ || slice_->isNeeded(op.operand(ir::firstIndexTile(op)));
   if (op.numResults() != 0)
     instr.result = define(op.result()).index;
+  if (op.is(OpKind::LaunchRequire)) {
+    auto info = std::make_unique<RequireInfo>();
+    for (const Op *one : ir::arithmeticOf(op))
+      info->arithmetic.push_back({one->kind(), one->result()->type().elementOrIndex(),
+                                  operand(op, one->operand(0)), operand(op, one->operand(1))});
+    instr.info = std::move(info);
+  }
   if (op.is(OpKind::Space))
     instr.target = spaces_++;
   if (op.is(OpKind::SignalParam))

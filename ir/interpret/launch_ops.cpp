@@ -192,12 +192,43 @@ bool isOtherAtFirst(const Body &body, const ir::Value &size) {
   });
 }
 
+template <typename Wide> bool overflows(OpKind kind, Wide a, Wide b, Wide *result) {
+  switch (kind) {
+  case OpKind::Add:
+    return __builtin_add_overflow(a, b, result);
+  case OpKind::Sub:
+    return __builtin_sub_overflow(a, b, result);
+  default:
+    return __builtin_mul_overflow(a, b, result);
+  }
+}
+
+/// Whether a sum, difference or product is outside of its type.
+bool leavesType(OpKind kind, DType dtype, Scalar a, Scalar b) {
+  if (dtype == DType::U64) {
+    uint64_t result = 0;
+    return overflows<uint64_t>(kind, a, b, &result);
+  }
+  int64_t result = 0;
+  if (overflows<int64_t>(kind, loadAsInt(dtype, &a), loadAsInt(dtype, &b), &result))
+    return true;
+  if (dtype == DType::I64)
+    return false;
+  const bool isSigned = dtypeClass(dtype) == DTypeClass::Int;
+  const int64_t end = int64_t(1) << (8 * dtypeBytes(dtype) - (isSigned ? 1 : 0));
+  return result >= end || result < (isSigned ? -end : 0);
+}
+
 Step runLaunchRequire(Body &body, const Instr &instr) {
   if (instr.op->get(ir::attr::replicated))
     return isOtherAtFirst(body, *instr.op->operand(1))
                ? refuseLaunch(body, filled(body, instr, ir::refusalOf(*instr.op)) + " here")
                : Step::Next;
-  if ((body.scalar(instr.operands[0]) & 0xFF) != 0)
+  const auto &info = static_cast<const RequireInfo &>(*instr.info);
+  const bool wraps = llvm::any_of(info.arithmetic, [&](const RequireInfo::Arithmetic &one) {
+    return leavesType(one.kind, one.dtype, body.scalar(one.a), body.scalar(one.b));
+  });
+  if (!wraps && (body.scalar(instr.operands[0]) & 0xFF) != 0)
     return Step::Next;
   return refuseLaunch(body, filled(body, instr, ir::refusalOf(*instr.op)));
 }
