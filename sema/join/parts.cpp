@@ -103,16 +103,8 @@ protected:
       if (member->member.name == "len" && divided_.contains(nameOf(member->base)))
         return Make{arena_, e.range}.member(Make{arena_, e.range}.name(nameOf(member->base)),
                                             "len");
-      // Where a block begins and ends is a place of the whole as an end of a slice; elsewhere, as
-      // its number anywhere, it follows from how a part is cut into blocks.
-      const bool isPlace = inEnds_ && (member->member.name == "lo" || member->member.name == "hi");
-      return isPlace ? nullptr : outsideOfIndex(e);
-    }
-    if (const auto *range = llvm::dyn_cast<ast::RangeExpr>(&e)) {
-      const bool was = std::exchange(inEnds_, inIndex_);
-      ast::Expr *copy = copied(*range);
-      inEnds_ = was;
-      return copy;
+      // Where a block begins, and its number, follow from how a part is cut into blocks.
+      return outsideOfIndex(e);
     }
     if (const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(&e)) {
       if (ast::Expr *inside = limit(*binary))
@@ -133,10 +125,8 @@ private:
   // A block is a place of the whole as an index, and moved by an offset: nowhere else.
   ast::Expr *outsideOfIndex(const ast::Expr &e) {
     const bool was = std::exchange(inIndex_, false);
-    const bool wereEnds = std::exchange(inEnds_, false);
     ast::Expr *copy = copied(e);
     inIndex_ = was;
-    inEnds_ = wereEnds;
     return copy;
   }
 
@@ -228,7 +218,6 @@ private:
     copy->base = tensor ? Make{arena_, e.base->range}.name(tensor->name) : expr(e.base);
     llvm::SmallVector<ast::Expr *, 4> indices;
     const bool was = std::exchange(inIndex_, true);
-    const bool wereEnds = std::exchange(inEnds_, false);
     for (size_t i = 0; i < e.indices.size(); ++i) {
       if (tensor == nullptr || i != tensor->axis) {
         indices.push_back(expr(e.indices[i]));
@@ -241,7 +230,6 @@ private:
       indices.push_back(make.name(variable));
     }
     inIndex_ = was;
-    inEnds_ = wereEnds;
     copy->indices = arena_.copy(llvm::ArrayRef<ast::Expr *>(indices));
     return copy;
   }
@@ -296,8 +284,6 @@ private:
   Variables variables_;
   const ast::BlockStmt *body_ = nullptr;
   bool inIndex_ = false;
-  // Within an end of a slice of an index.
-  bool inEnds_ = false;
   bool isGood_ = true;
 };
 

@@ -217,7 +217,22 @@ private:
       define(inKernel, inPlan);
       return true;
     }
+    // All ranks' parts of one size are parts of one size.
+    const ast::BinaryExpr *known = partsOfRanks(resolved(joint_, inKernel, clause_.range));
+    const ast::BinaryExpr *planned = partsOfRanks(inPlan);
+    if (known && planned && ranksCountedBy(known->lhs) == ranksCountedBy(planned->lhs) &&
+        isFree(planned->rhs, /*ofPlan=*/true)) {
+      define(planned->rhs, known->rhs);
+      return true;
+    }
     return reportSize(dim, inKernel, inPlan);
+  }
+
+  // `W * S`, or null.
+  static const ast::BinaryExpr *partsOfRanks(const ast::Expr *size) {
+    const auto *product = llvm::dyn_cast<ast::BinaryExpr>(size);
+    return product && product->op == ast::BinaryOp::Mul && ranksCountedBy(product->lhs) ? product
+                                                                                        : nullptr;
   }
 
   bool reportSize(unsigned dim, const ast::Expr *inKernel, const ast::Expr *inPlan) {
