@@ -210,7 +210,15 @@ def main():
     parser.add_argument("--most-bytes", type=int, default=MOST_BYTES)
     options = parser.parse_args()
     for path in (options.dtilec, options.runtime):
+        if not os.path.isfile(path):
+            raise SystemExit(f"there is no file {path}")
         check_everywhere(path)
+    sources, _, types = programs()
+    known = [f"{os.path.basename(program)}-{dtype}" for program in sources
+             for dtype in SOME_TYPES.get(program, types)]
+    for name in options.only or ():
+        if name not in known:
+            raise SystemExit(f"--only {name}: there are {', '.join(known)}")
     check_abi()
     entries, name = contents(options)
     entries.append((name, record(entries, name), 0o644))

@@ -167,8 +167,15 @@ def check(rank, ranks):
     dispatcher.dispatch(x, routed)
     refused("no combine between", lambda: dispatcher.dispatch(x, routed))
 
-    refused("cannot be shared evenly", lambda: dtile.moe.AllToAll(
-        "all", HIDDEN, ranks + 1 if ranks > 1 else 0, TOPK, MAX, torch.float32))
+    if ranks > 1:
+        refused("cannot be shared evenly", lambda: dtile.moe.AllToAll(
+            "all", HIDDEN, ranks + 1, TOPK, MAX, torch.float32))
+    refused("experts is 0; it must be from 1", lambda: dtile.moe.AllToAll(
+        "all", HIDDEN, 0, TOPK, MAX, torch.float32))
+    refused("capacity is 0; it must be from 1", lambda: dtile.moe.AllToAll(
+        "all", HIDDEN, ranks, TOPK, MAX, torch.float32, capacity=0))
+    refused("tokens are of bf16, f16, f32", lambda: dtile.moe.AllToAll(
+        "all", HIDDEN, ranks, TOPK, MAX, torch.int32))
     refused("at most 5 rows of 4", lambda: handle.dispatch(torch.empty(MAX + 1, HIDDEN), ids))
     refused("expert numbers have the shape", lambda: handle.dispatch(x, first))
     refused("but this was made for", lambda: handle.dispatch(

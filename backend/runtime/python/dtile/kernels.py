@@ -53,7 +53,7 @@ def _dtype_number(dtype, where):
     except TypeError:
         number = None
     if number is None:
-        raise DtileInvalid(f"{where}: kernels have no element type for {dtype!r} (tensors are "
+        raise DtileInvalid(f"{where}: kernels have no element type for {dtype} (tensors are "
                            "PyTorch's: torch.from_dlpack makes one of another library's array)")
     return number
 

@@ -78,8 +78,11 @@ class InFlight:
     def put(self, origin, count):
         self._left = (origin, count)
 
-    def take(self):
+    def get(self):
         if self._left is None:
             raise DtileInvalid("there was no dispatch before this combine")
-        left, self._left = self._left, None
-        return left
+        return self._left
+
+    def end(self):
+        """After a combine: one that was refused may be tried again."""
+        self._left = None

@@ -37,6 +37,8 @@ class DtileDispatcher(BaseDispatcher):
                        (tokens + handle.experts) // handle.experts)
 
     def combine(self, combine_input, **kwargs):
-        return self._handle.combine(combine_input.hidden_states, *self._in_flight.take(),
-                                    combine_input.topk_ids,
-                                    combine_input.topk_weights.to(torch.float32))
+        out = self._handle.combine(combine_input.hidden_states, *self._in_flight.get(),
+                                   combine_input.topk_ids,
+                                   combine_input.topk_weights.to(torch.float32))
+        self._in_flight.end()
+        return out

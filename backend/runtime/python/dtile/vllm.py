@@ -105,8 +105,9 @@ class DtilePrepareAndFinalize(_Base):
         weights = topk_weights.to(torch.float32)
         if apply_router_weight_on_input:
             weights = torch.ones_like(weights)
-        self._handle.combine(fused_expert_output, *self._in_flight.take(), topk_ids, weights,
+        self._handle.combine(fused_expert_output, *self._in_flight.get(), topk_ids, weights,
                              out=output)
+        self._in_flight.end()
 
 
 class DtileAllReduce:
