@@ -129,18 +129,6 @@ API cuMemcpy2DAsync_v2(const Copy2D *copy, void *stream) {
            (const char *)copy->from.device + row * copy->from.pitch, copy->width);
   return copy->from.type != 4 || copy->to.type != 4;
 }
-API cuPointerGetAttributes(unsigned count, int *attributes, void **values, Address address) {
-  *(unsigned *)values[0] = 1;
-  *(unsigned *)values[1] = 0;
-  *(int *)values[2] = -1;
-  for (Allocation *one = allocations; one; one = one->next)
-    if (address >= one->begin && address < one->begin + one->bytes) {
-      *(unsigned *)values[0] = 2;
-      *(int *)values[2] = one->owner;
-    }
-  return count != 3 || attributes[0] != 2 || attributes[1] != 8 || attributes[2] != 9;
-}
-
 /* Memory that processes share. */
 static int files[64];
 API cuMemGetAllocationGranularity(size_t *bytes, const void *property, int option) {
@@ -174,6 +162,7 @@ static struct Mapping {
   Address begin;
   size_t bytes;
   int file;
+  unsigned long long id;
 } mappings[64];
 static int mapped;
 static struct Mapping *mappingAt(Address at) {
@@ -187,7 +176,8 @@ API cuMemMap(Address at, size_t bytes, size_t offset, Address handle, unsigned l
            (off_t)offset) == MAP_FAILED ||
       mapped == 64)
     return 2;
-  mappings[mapped++] = (struct Mapping){at, bytes, dup(files[handle])};
+  static unsigned long long id;
+  mappings[mapped++] = (struct Mapping){at, bytes, dup(files[handle]), ++id};
   return 0;
 }
 API cuMemUnmap(Address at, size_t bytes) {
@@ -208,6 +198,21 @@ API cuMemGetAddressRange_v2(Address *begin, size_t *bytes, Address at) {
 API cuMemRetainAllocationHandle(Address *handle, void *at) {
   struct Mapping *one = mappingAt((Address)at);
   return one ? keepFile(handle, dup(one->file)) : 1;
+}
+API cuPointerGetAttributes(unsigned count, int *attributes, void **values, Address address) {
+  if (count == 1 && attributes[0] == 7) {
+    struct Mapping *one = mappingAt(address);
+    return *(unsigned long long *)values[0] = one ? one->id : 0, 0;
+  }
+  *(unsigned *)values[0] = 1;
+  *(unsigned *)values[1] = 0;
+  *(int *)values[2] = -1;
+  for (Allocation *one = allocations; one; one = one->next)
+    if (address >= one->begin && address < one->begin + one->bytes) {
+      *(unsigned *)values[0] = 2;
+      *(int *)values[2] = one->owner;
+    }
+  return count != 3 || attributes[0] != 2 || attributes[1] != 8 || attributes[2] != 9;
 }
 API cuMemSetAccess(Address at, size_t bytes, const void *access, size_t count) { return 0; }
 

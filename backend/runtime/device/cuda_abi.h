@@ -45,6 +45,7 @@ inline constexpr int kPosixFileDescriptorSupported = 103;
 inline constexpr int kMaxDynamicSharedSizeBytes = 8;
 // CUpointer_attribute
 inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerBufferId = 7;
 inline constexpr int kPointerIsManaged = 8;
 inline constexpr int kPointerDeviceOrdinal = 9;
 inline constexpr unsigned kMemoryTypeHost = 1;

@@ -87,6 +87,8 @@ struct TensorMapShape {
 struct ForeignMemory {
   DeviceAddress begin = 0;
   int64_t bytes = 0;
+  /// Device::mappingAt, when it was found.
+  uint64_t mapping = 0;
 };
 
 /// One device of this process.
@@ -121,6 +123,9 @@ public:
     return {DTILE_UNAVAILABLE, "this driver cannot map memory of others a second time"};
   }
   virtual void unmapForeign(DeviceAddress /*at*/, int64_t /*bytes*/) {}
+  /// What tells the memory that is mapped at an address from all that was mapped there before; 0
+  /// where there is none, or the driver cannot say.
+  [[nodiscard]] virtual uint64_t mappingAt(DeviceAddress) { return 0; }
   /// Pinned host memory of this device and all others.
   virtual Status allocatePinned(int64_t bytes, PinnedMemory *out) = 0;
   virtual void releasePinned(const PinnedMemory &memory) = 0;

@@ -186,7 +186,16 @@ public:
       return {DTILE_INVALID, "it is not memory of cuMemCreate, as that of PyTorch's symmetric "
                              "memory and of ncclMemAlloc is"};
     cu_.cuMemRelease(handle);
+    out->mapping = mappingAt(address);
     return {};
+  }
+
+  uint64_t mappingAt(DeviceAddress address) override {
+    Current current(cu_, context_);
+    unsigned long long id = 0;
+    int attributes[] = {kPointerBufferId};
+    void *values[] = {&id};
+    return cu_.cuPointerGetAttributes(1, attributes, values, address) == kSuccess ? id : 0;
   }
 
   Status mapForeign(const ForeignMemory &memory, DeviceAddress at) override {

@@ -6,6 +6,7 @@
 // Tensors of launches that lie in registered memory are passed on as tensors there.
 //
 // The driver's memory lives as long as any mapping of it, so what an owner frees is no danger.
+// Launches with a tensor at an address where other memory is mapped since are refused.
 #include "backend/runtime/device/device_team.h"
 
 #include <algorithm>
@@ -66,6 +67,7 @@ Status DeviceTeam::findForeign(void *const *pointers, int64_t bytes, RegisteredM
                  rank, static_cast<long long>(inside), static_cast<long long>(found.bytes),
                  static_cast<long long>(out->inside), static_cast<long long>(out->mappedBytes))};
   }
+  out->mapping = (*memory)[size_t(own.rank)].mapping;
   out->address = reinterpret_cast<DeviceAddress>(pointers[own.rank]);
   out->bytes = bytes;
   for (const RegisteredMemory &other : registered_)
@@ -231,6 +233,14 @@ Status DeviceTeam::translate(int32_t local, const dtile_kernel_desc &desc,
       if (!tensor || data < registered.address ||
           data >= registered.address + DeviceAddress(registered.bytes))
         continue;
+      // The owner's memory is still there for kernels, but a tensor at its address is another one.
+      if (registered.mapping != 0 && rank.device->mappingAt(data) != registered.mapping)
+        return {
+            DTILE_INVALID,
+            format("kernel `%s`, argument `%s`, rank %d: its memory has been freed since it was "
+                   "registered, or is other memory at the same address: unregister memory "
+                   "before it is freed",
+                   desc.name, param.name, rank.rank)};
       dtile_tensor &there = translatedTensors_.emplace_back(*tensor);
       there.data =
           reinterpret_cast<void *>(rank.heap + DeviceAddress(registered.offset) +

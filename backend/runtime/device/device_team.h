@@ -71,6 +71,8 @@ struct RegisteredMemory {
   int64_t mappedBytes = 0;
   /// How far the memory is after the allocation's begin.
   int64_t inside = 0;
+  /// Device::mappingAt of the address; 0: the driver did not say.
+  uint64_t mapping = 0;
   /// A graph may launch with it.
   bool isCaptured = false;
 };

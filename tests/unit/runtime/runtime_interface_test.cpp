@@ -170,7 +170,7 @@ TEST(Interface, OptionsOfOtherVersionsAreTakenOrRefused) {
 
 TEST(Interface, NullsAreErrors) {
   EXPECT_EQ(dtile_team_size(nullptr), -1);
-  EXPECT_STREQ(dtile_last_error(), "the team is null");
+  EXPECT_STREQ(dtile_last_error(), "the team is null: it was not made, or has been closed");
   EXPECT_EQ(dtile_team_first_local(nullptr), -1);
   EXPECT_EQ(dtile_team_local_count(nullptr), -1);
   dtile_team_destroy(nullptr);

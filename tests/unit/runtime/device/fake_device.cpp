@@ -80,10 +80,16 @@ public:
   Status findForeign(DeviceAddress address, ForeignMemory *out) override {
     for (const auto &[begin, file] : machine_.foreign)
       if (address >= begin && address < begin + DeviceAddress(file.second)) {
-        *out = {begin, file.second};
+        *out = {begin, file.second, mappingAt(address)};
         return {};
       }
     return {DTILE_INVALID, "it is nobody's"};
+  }
+  uint64_t mappingAt(DeviceAddress address) override {
+    for (const auto &[begin, file] : machine_.foreign)
+      if (address >= begin && address < begin + DeviceAddress(file.second))
+        return uint64_t(file.first) + 1;
+    return 0;
   }
   Status mapForeign(const ForeignMemory &memory, DeviceAddress at) override {
     if (!machine_.fault.empty())

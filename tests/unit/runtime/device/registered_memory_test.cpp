@@ -248,6 +248,42 @@ TEST(RegisteredOnDevices, is_kept_while_a_graph_may_use_it) {
   }));
 }
 
+TEST(RegisteredOnDevices, is_refused_when_it_was_freed) {
+  EXPECT_TRUE(inJob("freed", [](Process &p) {
+    p.check(p.team->symmRegister(p.pointers, kAllocation).ok(), "registers");
+    p.check(p.launch(0).ok(), "launches");
+    auto &own = p.machine.foreign.at(reinterpret_cast<DeviceAddress>(p.pointers[p.rank]));
+    const auto mine = own;
+    const auto isRefused = [&] {
+      return p.launch(0).message.find("its memory has been freed since it was registered") !=
+             std::string::npos;
+    };
+    own.first += 1000;
+    p.check(isRefused(), "other memory is at its address");
+    own.second = 0;
+    p.check(isRefused(), "nothing is at its address");
+    own = mine;
+    p.check(p.launch(0).ok(), "launches again");
+    own.first += 1000;
+    p.check(p.team->symmUnregister(p.pointers[p.rank]).ok(), "unregisters what was freed");
+    own = mine;
+  }));
+}
+
+TEST(RegisteredOnDevices, ranks_unregister_what_was_registered_together) {
+  EXPECT_TRUE(inJob("together", [](Process &p) {
+    p.check(p.team->symmRegister(p.pointers, 4096).ok(), "registers");
+    void *others[2] = {static_cast<char *>(p.pointers[0]) + 8192,
+                       static_cast<char *>(p.pointers[1]) + 8192};
+    p.check(p.team->symmRegister(others, 4096).ok(), "registers more");
+    const Status status = p.team->symmUnregister(p.rank == 0 ? p.pointers[0] : others[1]);
+    p.check(status.message.find("give memory that was not registered together") !=
+                std::string::npos,
+            status.message.c_str());
+    p.check(p.team->symmUnregister(p.pointers[p.rank]).ok(), "then they agree");
+  }));
+}
+
 TEST(RegisteredOnDevices, all_ranks_hear_of_one_that_cannot) {
   EXPECT_TRUE(inJob("cannot", [](Process &p) {
     if (p.rank == 1)
