@@ -35,6 +35,8 @@ TIME = (1980, 1, 1, 0, 0, 0)
 # Of each kernel and architecture. An AllGather-GEMM for four architectures has 1.3 MB then, and 3.0
 # MB with the ten that dtilec makes otherwise.
 VARIANTS = 4
+# Of programs that have many kernels under one name.
+FEWER_VARIANTS = {"gemm_ar/gemm_ar": 3}
 # Programs that are built ahead of time for some element types only, to keep the wheel small; those
 # for others are built where they are used.
 SOME_TYPES = {"row_scaled_overlaps/row_scaled_overlaps": ("bf16",),
@@ -122,7 +124,8 @@ def build_kernels(options, folder, room):
             built = os.path.join(folder, name)
             run([options.dtilec, "build", os.path.join(ROOT, "examples", program + ".dtile"),
                  "--target", ",".join(targets), "--arch", ",".join(architectures),
-                 "--const", f"T={dtype}", "--variants", str(VARIANTS),
+                 "--const", f"T={dtype}",
+                 "--variants", str(FEWER_VARIANTS.get(program, VARIANTS)),
                  # Machine code beside PTX would double the kernels; the driver makes it of PTX at
                  # the first load, and keeps it.
                  "--no-assemble",
