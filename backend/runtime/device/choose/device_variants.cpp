@@ -126,6 +126,7 @@ struct Plan {
   /// A bit a space: bodies of its last round are divided.
   uint32_t divided = 0;
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
+  /// Of all spaces.
   int64_t bodies = 0;
   double nanoseconds = 0;
 };
