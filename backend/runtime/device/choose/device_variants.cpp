@@ -126,8 +126,6 @@ struct Plan {
   /// A bit a space: bodies of its last round are divided.
   uint32_t divided = 0;
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
-  /// Of all spaces.
-  int64_t bodies = 0;
   double nanoseconds = 0;
 };
 
@@ -199,7 +197,8 @@ private:
   /// Without clusters of programs that share sums.
   [[nodiscard]] Plan alone() {
     const Plan first = plan(1, variant_.resident);
-    if (first.divided == 0 || first.programs <= first.bodies)
+    const int64_t bodies = std::accumulate(bodies_, bodies_ + desc_.nspaces, int64_t{0});
+    if (first.divided == 0 || first.programs <= bodies)
       return first;
     // More programs run than bodies were counted.
     const Plan divided = plan(1, variant_.resident, {.running = first.programs});
@@ -214,7 +213,6 @@ private:
     plan.cluster = parts;
     PerSpace bodies = {}, weights = {}, latencies = {}, shared = {}, remote = {};
     std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
-    plan.bodies = std::accumulate(bodies_, bodies_ + desc_.nspaces, int64_t{0});
     dtile_device_space spaces[DTILE_DEVICE_MAX_SPACES];
     std::copy(image_.spaces, image_.spaces + desc_.nspaces, spaces);
     const bool divides = std::any_of(spaces, spaces + desc_.nspaces,
