@@ -334,19 +334,24 @@ void Prologue::lowerScalar(Op &op) {
   set(op.result(), {arith_.fromMemory(type, value)});
 }
 
+/// The form of a sum, difference or product that also says whether it leaves its type.
+static llvm::Intrinsic::ID checkedForm(const Op &op) {
+  const bool isSigned = dtypeClass(op.result()->type().elementOrIndex()) == DTypeClass::Int;
+  switch (op.kind()) {
+  case OpKind::Add:
+    return isSigned ? llvm::Intrinsic::sadd_with_overflow : llvm::Intrinsic::uadd_with_overflow;
+  case OpKind::Sub:
+    return isSigned ? llvm::Intrinsic::ssub_with_overflow : llvm::Intrinsic::usub_with_overflow;
+  default:
+    return isSigned ? llvm::Intrinsic::smul_with_overflow : llvm::Intrinsic::umul_with_overflow;
+  }
+}
+
 llvm::Value *Prologue::overflows(Op &require) {
   llvm::Value *any = b.getFalse();
   for (Op *op : ir::arithmeticOf(require)) {
-    const bool isSigned = dtypeClass(op->result()->type().elementOrIndex()) == DTypeClass::Int;
-    using namespace llvm;
-    const Intrinsic::ID checked = op->is(OpKind::Add)   ? isSigned ? Intrinsic::sadd_with_overflow
-                                                                   : Intrinsic::uadd_with_overflow
-                                  : op->is(OpKind::Sub) ? isSigned ? Intrinsic::ssub_with_overflow
-                                                                   : Intrinsic::usub_with_overflow
-                                  : isSigned            ? Intrinsic::smul_with_overflow
-                                                        : Intrinsic::umul_with_overflow;
     llvm::Value *both =
-        b.CreateBinaryIntrinsic(checked, scalar(op->operand(0)), scalar(op->operand(1)));
+        b.CreateBinaryIntrinsic(checkedForm(*op), scalar(op->operand(0)), scalar(op->operand(1)));
     any = b.CreateOr(any, b.CreateExtractValue(both, 1));
   }
   return any;
