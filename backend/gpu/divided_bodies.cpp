@@ -38,6 +38,7 @@ double partialTime(const Op &loop, const TargetFacts &machine) {
   double bytes = 0;
   for (const ir::Value *sum : loop.results())
     bytes += model::bytesOf(sum->type());
+  // One has the sums and their flag reach memory, another sees the flag and reads them.
   return 2 * machine.timing.memoryLatency + bytes / machine.timing.localRate;
 }
 

@@ -23,9 +23,8 @@ constexpr int64_t kMostTurns = 8;
 /// Nanoseconds that the driver takes for a body's copy and the word after it, besides their bytes.
 constexpr double kEngineBody = 2500;
 
-/// What adding up four parts takes, over what adding up two takes. For 402 divided products on an
-/// H200 it was 0.4 to 1 us and 0.02 to 0.026 ns for each byte of each part but the first
-/// (docs/measurements/model.md).
+/// What adding up four parts takes, over what adding up two takes: the same latencies, and three
+/// parts to read for one. Fitted to 402 divided products on an H200 (docs/measurements/model.md).
 constexpr double kPartsOfFour = 1.5;
 
 /// Rounds of bodies where those of the last one may be divided (backend/gpu/divided_bodies.h):
