@@ -166,8 +166,8 @@ Status DeviceTeam::symmUnregister(void *address) {
   const auto found = std::find_if(registered_.begin(), registered_.end(), [&](const auto &one) {
     return one.address == reinterpret_cast<DeviceAddress>(address);
   });
-  const Status unknown = {DTILE_INVALID, "dtile_symm_unregister: nothing was registered at this "
-                                         "address, or it was unregistered already"};
+  Status unknown = {DTILE_INVALID, "dtile_symm_unregister: nothing was registered at this "
+                                   "address, or it was unregistered already"};
   if (!job_)
     return unknown;
   struct Answer {
