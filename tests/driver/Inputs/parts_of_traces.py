@@ -3,12 +3,18 @@
 """Changes and looks at what the processes of a job have traced.
 
     parts_of_traces.py move FILE SECONDS CLOCK   as a host would have it whose clock is ahead
-    parts_of_traces.py span FILE                 whole seconds from the first event to the last
+    parts_of_traces.py spans FILE OTHER          whether both last as long, but for 2 s
     parts_of_traces.py arrows FILE               waits that another rank let go on, by rank
 """
 
 import json
 import sys
+
+
+def seconds(timed):
+    """From the first event to the last."""
+    times = [event["ts"] for event in timed]
+    return (max(times) - min(times)) / 1e6
 
 
 def main():
@@ -23,9 +29,11 @@ def main():
         trace["otherData"]["clock"] = sys.argv[4]
         with open(path, "w", encoding="utf-8") as file:
             json.dump(trace, file)
-    elif what == "span":
-        times = [event["ts"] for event in timed]
-        print(f"{(max(times) - min(times)) / 1e6:.0f} s")
+    elif what == "spans":
+        with open(sys.argv[3], encoding="utf-8") as file:
+            other = [event for event in json.load(file)["traceEvents"] if "ts" in event]
+        spans = [seconds(timed), seconds(other)]
+        print("alike" if abs(spans[0] - spans[1]) < 2 else f"{spans[0]:.3f} and {spans[1]:.3f} s")
     else:
         waits = [event for event in timed if event.get("cat") == "wait"]
         found = {}
