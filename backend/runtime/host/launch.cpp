@@ -484,11 +484,24 @@ int64_t dtile_rt_arg_dim(dtile_launch *launch, int32_t param, int32_t dim) {
 }
 
 int64_t dtile_rt_arg_stride(dtile_launch *launch, int32_t param, int32_t dim) {
-  return tensorOf(*launch, param)->stride[dim];
+  const dtile_tensor *tensor = tensorOf(*launch, param);
+  if (launch->unknownSize < 0)
+    return tensor->stride[dim];
+  // Rows may lie otherwise on each rank, so they are taken as following each other.
+  int64_t stride = 1;
+  for (int32_t d = tensor->ndim - 1; d > dim; --d)
+    if (__builtin_mul_overflow(stride, dtile_rt_arg_dim(launch, param, d), &stride))
+      return INT64_MAX;
+  return stride;
 }
 
 void *dtile_rt_arg_data(dtile_launch *launch, int32_t param) {
-  return tensorOf(*launch, param)->data;
+  const auto data = reinterpret_cast<uintptr_t>(tensorOf(*launch, param)->data);
+  if (launch->unknownSize < 0)
+    return reinterpret_cast<void *>(data);
+  // Nothing is read there. A rank's tensor may begin anywhere, or be empty.
+  constexpr uintptr_t kAligned = 4096;
+  return reinterpret_cast<void *>(std::max(data / kAligned * kAligned, kAligned));
 }
 
 void dtile_rt_arg_scalar(dtile_launch *launch, int32_t param, void *out) {

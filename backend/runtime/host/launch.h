@@ -93,7 +93,7 @@ struct dtile_launch {
   int32_t spaceCapacity = 0;
   int32_t spacesLeft = 0;
   /// Not negative while a prologue is asked for what all ranks agree on: sizes that ranks need not
-  /// agree on are taken as this, and nothing is refused.
+  /// agree on are taken as this, tensors as contiguous and aligned, and nothing is refused.
   int64_t unknownSize = -1;
   /// Meanwhile, the name for several kernels that says on which sizes ranks agree, or null.
   const dtile_kernel_desc *family = nullptr;

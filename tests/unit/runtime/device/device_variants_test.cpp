@@ -16,6 +16,17 @@ int64_t slowThenFast(const void *frame, int64_t, int64_t, int64_t) {
 int64_t fastThenFar(const void *frame, int64_t, int64_t, int64_t) {
   return static_cast<const Frame *>(frame)->n < 100'000 ? 900 : 50'000;
 }
+// As copies of rows take that do not begin at a word.
+int64_t slowUnaligned(const void *frame, int64_t, int64_t, int64_t) {
+  return reinterpret_cast<uintptr_t>(static_cast<const Frame *>(frame)->x) % 16 == 0 ? 500 : 9000;
+}
+int64_t byTmaWhereAligned(const void *frame) {
+  return reinterpret_cast<uintptr_t>(static_cast<const Frame *>(frame)->x) % 16 == 0
+             ? DTILE_BY_TMA
+             : DTILE_BY_COPY_WARPS;
+}
+int64_t (*const kUnalignedWeights[])(const void *, int64_t, int64_t, int64_t) = {sendWeight,
+                                                                                 slowUnaligned};
 int64_t (*const kFarWeights[])(const void *, int64_t, int64_t, int64_t) = {sendWeight, fastThenFar};
 int64_t (*const kSecondWeights[])(const void *, int64_t, int64_t, int64_t) = {sendWeight,
                                                                               slowThenFast};
@@ -35,6 +46,15 @@ protected:
   }
   /// Threads of the last launch, which tell the variants apart.
   [[nodiscard]] int32_t threads() const { return machine.launches.back().threads; }
+  /// They begin `offset` elements behind a word on rank `local`.
+  void makeArgumentsBehind(int32_t local, int64_t offset, int64_t elements) {
+    arguments = std::make_unique<Arguments>(team->localCount());
+    for (int32_t l = 0; l < team->localCount(); ++l)
+      for (int i = 0; i < 2; ++i) {
+        float *data = allocate(l, elements + 1);
+        arguments->add(l, tensor(data + (l == local ? offset : 0), {elements}));
+      }
+  }
   [[nodiscard]] int32_t launchWithElements(int64_t elements) {
     makeArguments(elements);
     EXPECT_TRUE(launch().ok());
@@ -68,6 +88,39 @@ TEST_F(DeviceVariantsTest, launches_the_function_for_its_kind) {
   images[0].by_tma = nullptr;
   (void)launchWithElements(256);
   EXPECT_EQ(machine.launches.back().function, "plain");
+}
+
+// The second variant is the faster one, and has no function for what TMA cannot describe.
+TEST_F(DeviceVariantsTest, leaves_launches_without_tma_to_variants_that_have_a_function) {
+  images[1].weights = kUnalignedWeights;
+  images[1].by_tma = byTmaWhereAligned;
+  images[1].entries[DTILE_LAUNCH_COPIED] = nullptr;
+  ASSERT_TRUE(make({0}).ok());
+  makeArgumentsBehind(0, 0, 64);
+  ASSERT_TRUE(launch().ok());
+  EXPECT_EQ(threads(), 256);
+  makeArgumentsBehind(0, 1, 64);
+  ASSERT_TRUE(launch().ok());
+  EXPECT_EQ(threads(), 128);
+  // Nothing else fits.
+  images[0].shared_bytes = machine.sharedBytes + 1;
+  ASSERT_TRUE(make({0}).ok());
+  makeArgumentsBehind(0, 1, 64);
+  const Status status = launch();
+  EXPECT_EQ(status.code, DTILE_INVALID);
+  EXPECT_NE(status.message.find("whose rows are not multiples of 16 bytes"), std::string::npos)
+      << status.message;
+}
+
+// Where tensors lie is not known alike.
+TEST_F(DeviceVariantsTest, ranks_whose_tensors_begin_elsewhere_choose_alike) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  images[1].protocol = 1;
+  images[1].weights = kUnalignedWeights;
+  makeArgumentsBehind(1, 1, 64);
+  ASSERT_TRUE(launch().ok());
+  EXPECT_EQ(machine.launches[0].threads, 256);
+  EXPECT_EQ(machine.launches[1].threads, 256);
 }
 
 TEST_F(DeviceVariantsTest, counts_launches_together_and_reports_which_one_ran) {
