@@ -98,7 +98,9 @@ ViewDimension ViewBuilder::window(const ViewDimension &dim, llvm::Value *first, 
   llvm::Value *none = b.getInt64(0);
   llvm::Value *extent = b.getInt64(length);
   llvm::Value *low = clamp(b.CreateSub(dim.low, first), none, extent);
-  llvm::Value *high = clamp(b.CreateSub(min(limit, dim.high), first), low, extent);
+  // Each from `first`: a limit behind the last number is a small one, but its distance is right.
+  llvm::Value *high =
+      clamp(min(b.CreateSub(limit, first), b.CreateSub(dim.high, first)), low, extent);
   return {low, high, extent, dim.stride};
 }
 

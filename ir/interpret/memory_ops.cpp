@@ -96,10 +96,12 @@ private:
 
   void window(const ViewVal::Dim &dim) {
     const int64_t first = next();
-    const int64_t limit = std::min(next(), dim.hi);
+    // Each from `first`: a limit behind the last number is a small one, but its distance is right.
+    const int64_t last =
+        std::min(wrappingDifference(next(), first), wrappingDifference(dim.hi, first));
     const int64_t length = info_.lens[ranges_++];
     const int64_t lo = std::clamp<int64_t>(wrappingDifference(dim.lo, first), 0, length);
-    const int64_t hi = std::clamp(wrappingDifference(limit, first), lo, length);
+    const int64_t hi = std::clamp(last, lo, length);
     to_.data = moved(to_.data, wrappingProduct(first, dim.stride * bytes_));
     to_.dim[to_.dims++] = {
         .lo = lo, .hi = hi, .extent = length, .stride = dim.stride, .isWindow = true};
