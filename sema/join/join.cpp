@@ -195,12 +195,28 @@ private:
         joint_.diags.report(arg->value->range, diag::plan_argument);
         return false;
       }
+      if (const std::optional<SourceRange> other = declarationOf(name)) {
+        joint_.diags
+            .report(arg->value->range, diag::plan_argument_taken, name, stage.plan->name.name)
+            .note(*other, diag::note_declared_here, name);
+        return false;
+      }
+      arguments_[name] = arg->value->range;
       stage.renames[param->name.name] = name;
       // What else is called so gives way.
       joint_.fresh.take(name);
       joint_.top.take(name);
     }
     return true;
+  }
+
+  // Of a parameter that the overlap has from the kernel, or for a plan that was joined before.
+  std::optional<SourceRange> declarationOf(llvm::StringRef name) const {
+    for (const ast::Param &param : joint_.kernel->params)
+      if (param.name.name == name)
+        return param.name.range;
+    const auto it = arguments_.find(name);
+    return it == arguments_.end() ? std::nullopt : std::optional(it->second);
   }
 
   // ---- Names ----
@@ -348,6 +364,8 @@ private:
   Joint joint_;
   ast::Arena &arena_;
   Assembly parts_{joint_};
+  /// The parameters that plans take, and where the overlap names them.
+  llvm::StringMap<SourceRange> arguments_;
 };
 
 } // namespace
