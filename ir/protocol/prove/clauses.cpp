@@ -37,6 +37,14 @@ bool isOnlyAddedTo(Op &kernel, const Op &object) {
   return isOnly;
 }
 
+/// How many ops an op is in.
+unsigned depthOf(const Op &op) {
+  unsigned depth = 0;
+  for (const Op *outer = op.parentOp(); outer; outer = outer->parentOp())
+    ++depth;
+  return depth;
+}
+
 } // namespace
 
 void Scene::findClauses(Op *op) {
@@ -244,13 +252,14 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
   instance.picked.clear();
   if (elements_.empty() && instance.reads.empty())
     return;
-  // How long lists are says which of their elements there are.
+  // How long lists are says which of their elements there are, and bounds of loops say where others
+  // are read within these.
   llvm::SmallVector<Op *, 4> reads = instance.reads;
   llvm::stable_sort(reads, [&](Op *a, Op *b) {
     const auto isNumber = [&](Op *read) {
       return eachOnceOf(ir::objectOf(read->operand(0))) != nullptr;
     };
-    return isNumber(a) < isNumber(b);
+    return std::pair(isNumber(a), depthOf(*a)) < std::pair(isNumber(b), depthOf(*b));
   });
   for (Op *read : reads) {
     const Polynomial value = polys.of(read->result(), instance.environment);
