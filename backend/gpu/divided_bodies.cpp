@@ -26,12 +26,16 @@ Op *dividedLoop(const Op &space) {
   return nullptr;
 }
 
-int64_t partialBytes(const Op &loop, int64_t threads) {
-  constexpr int64_t kGroup = ir::kExchangeGroup;
-  int64_t elements = 0;
-  for (const ir::Value *sum : loop.results())
-    elements += sum->type().elements() / threads;
-  return (elements + kGroup - 1) / kGroup * kGroup * threads * int64_t(sizeof(float));
+int64_t partialBytes(Op &kernel, int64_t threads) {
+  int64_t most = 0;
+  for (const Op &space : kernel.body().ops())
+    if (const Op *loop = space.is(OpKind::Space) ? dividedLoop(space) : nullptr) {
+      uint64_t elements = 0;
+      for (const ir::Value *sum : loop->results())
+        elements += sum->type().layout()->inside(sum->type().shape()).size();
+      most = std::max(most, int64_t(llvm::alignTo(elements, ir::kExchangeGroup)));
+    }
+  return most * threads * int64_t(sizeof(float));
 }
 
 double partialTime(const Op &loop, const TargetFacts &machine) {

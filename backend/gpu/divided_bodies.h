@@ -31,8 +31,10 @@ namespace dtile::backend::gpu {
 /// The loop of a space's bodies that launches may divide, or null.
 [[nodiscard]] ir::Op *dividedLoop(const ir::Op &space);
 
-/// Bytes of the sums that a program leaves in memory for another one.
-[[nodiscard]] int64_t partialBytes(const ir::Op &loop, int64_t threads);
+/// Bytes of the sums that a program of `threads` threads leaves in memory for another one: as many
+/// in all spaces of the kernel, whose programs have places side by side. 0 where none is divided.
+/// Threads beyond those that share a tile hold copies, and have bytes of their own.
+[[nodiscard]] int64_t partialBytes(ir::Op &kernel, int64_t threads);
 
 /// Nanoseconds that leaving and adding them takes.
 [[nodiscard]] double partialTime(const ir::Op &loop, const TargetFacts &machine);

@@ -156,8 +156,6 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     image.shared.push_back(lowerSharedCost(host_, frame, op, machine, part + ".shared"));
     image.remoteBytes.push_back(lowerRemoteBytes(host_, frame, op, machine, part + ".remote"));
     image.spaces.push_back(spaceFacts(op, machine));
-    if (const Op *loop = dividedLoop(op))
-      image.partialBytes = std::max(image.partialBytes, partialBytes(*loop, bodyThreads(kernel)));
     if (ir::usesCopyEngine(kernel))
       image.engine.push_back(op.get(ir::attr::engine_copies)
                                  ? lowerEngineCopies(host_, frame, op, part + ".engine")
@@ -167,6 +165,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
       image.pairedWeight = lowerPairedCost(host_, frame, op, machine, part + ".paired_weight");
     }
   }
+  image.partialBytes = partialBytes(kernel, bodyThreads(kernel));
   if (!frame.tensorMaps().empty())
     image.byTma = lowerByTma(host_, frame, prefix + ".by_tma");
   image.mappedSite = module.takeMappedSite();

@@ -82,7 +82,7 @@ void MmaWarpgroups::addPartial(Op &loop) {
   Registers all;
   for (ir::Value *sum : loop.results())
     llvm::append_range(all, registers(sum));
-  const int64_t bytes = partialBytes(loop, threads_);
+  const int64_t bytes = partialBytes(*kernel_.kernel, threads_);
   DTILE_CHECK(all.size() * sizeof(float) * threads_ <= size_t(bytes), "each thread has its part");
   const auto sumsOf = [&](Value *program) {
     constexpr size_t kPartials = offsetof(dtile_device_launch, partials);
