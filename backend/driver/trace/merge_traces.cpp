@@ -4,6 +4,8 @@
 // launches of its own.
 #include "backend/driver/trace/merge_traces.h"
 
+#include "backend/driver/trace/trace_json.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -141,7 +143,7 @@ llvm::Error TraceMerger::read(const TracePart &part) {
   const auto wrong = [&](const llvm::Twine &what) {
     return llvm::createStringError("`" + part.path + "`: " + what);
   };
-  llvm::Expected<Value> parsed = llvm::json::parse(part.text);
+  llvm::Expected<Value> parsed = parseTrace(part.text);
   if (!parsed)
     return wrong(llvm::toString(parsed.takeError()));
   Object *file = parsed->getAsObject();

@@ -2,6 +2,8 @@
 // Reads traces with LLVM's JSON parser.
 #include "backend/driver/trace/trace_model.h"
 
+#include "backend/driver/trace/trace_json.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/JSON.h"
@@ -50,7 +52,7 @@ private:
 };
 
 llvm::Expected<TraceModel> TraceReader::read(llvm::StringRef text) {
-  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(text);
+  llvm::Expected<llvm::json::Value> parsed = parseTrace(text);
   if (!parsed)
     return parsed.takeError();
   const Object *file = parsed->getAsObject();
