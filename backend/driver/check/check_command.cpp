@@ -118,17 +118,43 @@ bool reportKernel(Session &session, sema::Program &program, const Work &work) {
   return known.isDecided();
 }
 
+/// The kernels of a file that are asked for.
+std::vector<const ast::KernelDecl *> askedKernels(const Session &session,
+                                                  const sema::Program &program) {
+  const std::string &wanted = session.options.kernel;
+  if (wanted.empty())
+    return {program.kernels().begin(), program.kernels().end()};
+  const ast::KernelDecl *kernel = program.findKernel(wanted);
+  return kernel ? alternativesOf(session, program, *kernel)
+                : std::vector<const ast::KernelDecl *>();
+}
+
+/// What becomes of several files.
+struct CheckedFiles {
+  bool isUndecided = false;
+  /// Of the kernel that is asked for, whether one has it; and those that there are.
+  bool isFound = false;
+  std::vector<std::string> names;
+};
+
 /// Whether something stays undecided; errors are reported.
-bool checkFile(Session &session, llvm::StringRef path) {
+bool checkFile(Session &session, llvm::StringRef path, CheckedFiles &files) {
   const auto program = analyzeFile(session, path);
-  if (!program || !checkConstants(session, *program))
+  if (!program) {
+    // It may be there.
+    files.isFound = true;
+    return false;
+  }
+  const std::vector<const ast::KernelDecl *> asked = askedKernels(session, *program);
+  files.isFound |= !asked.empty();
+  for (const ast::KernelDecl *kernel : program->kernels())
+    files.names.push_back("`" + kernel->name.name.str() + "`");
+  if (asked.empty() || !checkConstants(session, *program))
     return false;
   bool isUndecided = false;
   std::vector<const sema::KernelInstance *> instances;
   std::map<std::string, CheckedKernel> byName;
-  for (const ast::KernelDecl *kernel : program->kernels()) {
-    if (!session.options.kernel.empty() && kernel->name.name != session.options.kernel)
-      continue;
+  for (const ast::KernelDecl *kernel : asked) {
     if (hasAllValues(session, *kernel)) {
       for (const sema::KernelInstance *instance : instantiateKernels(session, *program, {kernel})) {
         instances.push_back(instance);
@@ -194,14 +220,17 @@ ExitCode runCheck(const Options &options) {
   std::vector<std::string> files;
   for (const std::string &path : options.inputs)
     collectFiles(session, path, files);
-  bool isUndecided = false;
+  CheckedFiles checked;
   for (const std::string &path : files)
     if (options.dumpAst)
       dumpAst(session, path);
     else
-      isUndecided |= checkFile(session, path);
+      checked.isUndecided |= checkFile(session, path, checked);
+  if (!options.kernel.empty() && !checked.isFound && !options.dumpAst)
+    session.diagnostics.report(SourceLoc{}, diag::unknown_kernel, options.kernel,
+                               checked.names.empty() ? "none" : llvm::join(checked.names, ", "));
   const ExitCode code = session.finish();
-  return code == ExitCode::Ok && isUndecided ? ExitCode::Undecided : code;
+  return code == ExitCode::Ok && checked.isUndecided ? ExitCode::Undecided : code;
 }
 
 } // namespace dtile::driver
