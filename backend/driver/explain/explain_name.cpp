@@ -72,26 +72,25 @@ private:
   void show(FileId file, llvm::StringRef module, llvm::StringRef name, bool isModule) {
     ast::Arena arena;
     const ast::Module *tree = parse::parse(file, session_.sources, arena, session_.diagnostics);
-    if (isModule) {
+    if (isModule)
       print("module " + module.str(), tree->doc);
-      for (const ast::Decl *decl : tree->decls)
-        if (const auto *fn = llvm::dyn_cast<ast::FnDecl>(decl))
-          print(headOf(session_.sources.text(headRange(*fn))).str(), fn->doc);
-    }
     for (const ast::Decl *decl : tree->decls) {
       if (const auto *fn = llvm::dyn_cast<ast::FnDecl>(decl))
-        showOne(fn->name, fn->doc, headRange(*fn), module, name);
+        showOne(fn->name, fn->doc, headRange(*fn), module, name, isModule);
       else if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl))
-        showOne(kernel->name, kernel->doc, kernel->range, module, name);
+        showOne(kernel->name, kernel->doc, kernel->range, module, name, isModule);
       else if (const auto *plan = llvm::dyn_cast<ast::PlanDecl>(decl))
-        showOne(plan->name, plan->doc, plan->range, module, name);
+        showOne(plan->name, plan->doc, plan->range, module, name, isModule);
     }
   }
 
+  /// Of a module all that is documented, else what is called `name`.
   void showOne(const ast::Ident &declared, llvm::StringRef doc, SourceRange range,
-               llvm::StringRef module, llvm::StringRef name) {
-    if (declared.name == name && !doc.empty())
-      print(headOf(session_.sources.text(range)).str() + "    of module " + module.str(), doc);
+               llvm::StringRef module, llvm::StringRef name, bool isModule) {
+    if (doc.empty() || (!isModule && declared.name != name))
+      return;
+    const llvm::StringRef head = headOf(session_.sources.text(range));
+    print(head.str() + (isModule ? "" : "    of module " + module.str()), doc);
   }
 
   void print(const std::string &head, llvm::StringRef doc) {
