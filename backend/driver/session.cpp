@@ -54,12 +54,46 @@ std::optional<FileId> Session::load(llvm::StringRef path) {
 
 void Session::reportFailure(llvm::Error error) { reportFailure(llvm::toString(std::move(error))); }
 
+void Session::reportNotWritten(llvm::Error error) {
+  diagnostics.report(SourceLoc{}, diag::cannot_write, llvm::toString(std::move(error)));
+}
+
 void Session::reportFailure(llvm::StringRef message) {
   diagnostics.report(SourceLoc{}, diag::cannot_read, message);
 }
 
-bool Session::flush() {
+/// What no file could make right.
+static bool isOfCommandLine(diag::Id id) {
+  switch (id) {
+  case diag::bad_command_line:
+  case diag::bad_constant:
+  case diag::repeated_constant:
+  case diag::bad_ranks:
+  case diag::unknown_target:
+  case diag::unknown_arch:
+  case diag::arch_of_other_target:
+  case diag::cannot_emit:
+  case diag::bad_mesh:
+    return true;
+  default:
+    return false;
+  }
+}
+
+void Session::noteErrors() {
+  for (const Diagnostic &one : diagnostics.all()) {
+    if (one.severity != Severity::Error)
+      continue;
+    failed_ = true;
+    isInputWrong_ |= !isOfCommandLine(one.id);
+  }
+  // A file may have more errors than are kept.
+  isInputWrong_ |= !failed_ && diagnostics.hasErrors();
   failed_ |= diagnostics.hasErrors();
+}
+
+bool Session::flush() {
+  noteErrors();
   diagnostics.removeIf([&](const Diagnostic &one) {
     return one.range.isValid() &&
            !printed_.insert({one.range.begin.offset, one.range.end.offset, one.id, one.message})
@@ -76,7 +110,7 @@ bool Session::flush() {
 }
 
 void Session::forget() {
-  failed_ |= diagnostics.hasErrors();
+  noteErrors();
   diagnostics.clear();
 }
 
@@ -85,7 +119,7 @@ ExitCode Session::finish() {
   if (options.diagnosticForm == DiagnosticForm::Json && diagnostics.all().empty() && !failed_)
     print(diagnostics, options.diagnosticForm, ColorMode::Never);
   flush();
-  return failed_ ? ExitCode::Failed : ExitCode::Ok;
+  return exitCode();
 }
 
 ExitCode Session::finish(Job *job, llvm::function_ref<void()> last) {
@@ -100,7 +134,8 @@ ExitCode Session::finish(Job *job, llvm::function_ref<void()> last) {
   }
   if (job)
     job->leave();
-  return failed() ? ExitCode::Failed : ExitCode::Ok;
+  noteErrors();
+  return exitCode();
 }
 
 void collectFiles(Session &session, const std::string &path, std::vector<std::string> &files) {

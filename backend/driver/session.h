@@ -36,6 +36,8 @@ public:
   /// Reports an error of the environment that names its file itself.
   void reportFailure(llvm::Error error);
   void reportFailure(llvm::StringRef message);
+  /// What could not be written (E0703).
+  void reportNotWritten(llvm::Error error);
   /// Prints those messages so far that were not printed before, and forgets all; remembers whether
   /// one was an error. False where nothing was printed.
   bool flush();
@@ -49,10 +51,18 @@ public:
   /// Whether an error was reported, flushed or not.
   [[nodiscard]] bool failed() const { return failed_ || diagnostics.hasErrors(); }
   /// The run fails although nothing was reported as a diagnostic (a failed test).
-  void setFailed() { failed_ = true; }
+  void setFailed() { failed_ = isInputWrong_ = true; }
 
 private:
+  /// Keeps in mind what the messages say of the exit code.
+  void noteErrors();
+  [[nodiscard]] ExitCode exitCode() const {
+    return !failed_ ? ExitCode::Ok : isInputWrong_ ? ExitCode::Failed : ExitCode::Usage;
+  }
+
   bool failed_ = false;
+  /// Something else than the command line is wrong.
+  bool isInputWrong_ = false;
   /// Place, code and text of what was printed.
   std::set<std::tuple<uint32_t, uint32_t, diag::Id, std::string>> printed_;
 };

@@ -347,7 +347,7 @@ void drawRegions(Session &session, llvm::StringRef path, llvm::StringRef svg) {
   }
   os << "</svg>\n";
   if (llvm::Error error = writeFile(svg, text))
-    session.reportFailure(std::move(error));
+    session.reportNotWritten(std::move(error));
 }
 
 } // namespace dtile::driver

@@ -170,7 +170,7 @@ void drawTimeline(Session &session, llvm::StringRef path, llvm::StringRef svg) {
   llvm::raw_string_ostream os(text);
   Drawing(*launch, os).run();
   if (llvm::Error error = writeFile(svg, text))
-    session.reportFailure(std::move(error));
+    session.reportNotWritten(std::move(error));
 }
 
 } // namespace dtile::driver

@@ -150,7 +150,7 @@ bool writeChakraFiles(Session &session, const std::string &folder, const std::st
     llvm::SmallString<128> path(folder);
     llvm::sys::path::append(path, file);
     if (llvm::Error error = files.add(path, bytes)) {
-      session.reportFailure(std::move(error));
+      session.reportNotWritten(std::move(error));
       return false;
     }
     return true;
@@ -164,7 +164,7 @@ bool writeChakraFiles(Session &session, const std::string &folder, const std::st
       !add("memory.json", kMemory))
     return false;
   if (llvm::Error error = files.commit()) {
-    session.reportFailure(std::move(error));
+    session.reportNotWritten(std::move(error));
     return false;
   }
   return true;
