@@ -269,7 +269,7 @@ void addIr(CLI::App *sub, Options &o) {
   sub->add_flag("--remarks", o.remarks, "print what passes decided");
   sub->add_option("--bisect", o.bisect, "run only the first N optional passes, and say which")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1 << 20));
   sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
   sub->add_option("FILE", o.inputs, "a program, or IR text (.dtir); `-` is standard input")
       ->required()

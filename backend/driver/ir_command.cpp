@@ -18,9 +18,11 @@ bool runPasses(Session &session, LoweredModule &lowered) {
     text = passes::pipelineText(passLevel(options.optLevel)).str();
   if (!options.passes.empty())
     text += (text.empty() ? "" : ",") + options.passes;
-  if (text.empty())
+  if (text.empty() && options.printAfter.empty() && options.printBefore.empty())
     return true;
-  auto pipeline = passes::parsePipeline(text, passes::allPasses(), session.diagnostics);
+  auto pipeline = text.empty()
+                      ? std::optional(passes::Pipeline())
+                      : passes::parsePipeline(text, passes::allPasses(), session.diagnostics);
   if (!pipeline)
     return false;
   passes::PassManagerOptions managerOptions;
