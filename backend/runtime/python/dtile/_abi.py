@@ -4,6 +4,7 @@
 import ctypes
 import operator
 import os
+import platform
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
 
@@ -111,12 +112,21 @@ _SIGNATURES = {
 }
 
 
+def installed_prefix():
+    """Where `cmake --install` has put things: the package is in share/dtile/python there."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    return os.path.normpath(os.path.join(here, *[os.pardir] * 4))
+
+
 def _candidates():
     named = os.environ.get("DTILE_RT")
     if named:
         return [named]
     here = os.path.dirname(os.path.abspath(__file__))
-    folders = [here, os.path.dirname(here), os.path.join(os.path.dirname(here), "lib")]
+    prefix = installed_prefix()
+    folders = [here, os.path.dirname(here), os.path.join(os.path.dirname(here), "lib"),
+               os.path.join(prefix, "lib"), os.path.join(prefix, "lib64"),
+               os.path.join(prefix, "lib", f"{platform.machine()}-linux-gnu")]
     found = [os.path.join(folder, "libdtile_rt.so") for folder in folders]
     return [path for path in found if os.path.exists(path)] + ["libdtile_rt.so.0", "libdtile_rt.so"]
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 
 from . import _cache
-from ._abi import DtileInvalid, DtileUnavailable
+from ._abi import DtileInvalid, DtileUnavailable, installed_prefix, string
 from ._nvshmem import nvshmem_home
 from .kernels import load
 
@@ -29,7 +29,8 @@ def _find_compiler():
     package = os.path.dirname(os.path.abspath(__file__))
     here = os.path.dirname(package)
     beside = [os.path.join(package, "bin", "dtilec"), os.path.join(here, "dtilec"),
-              os.path.join(here, "bin", "dtilec")]
+              os.path.join(here, "bin", "dtilec"),
+              os.path.join(installed_prefix(), "bin", "dtilec")]
     for path in [*beside, shutil.which("dtilec")]:
         if path and _is_program(path):
             return path
