@@ -3,6 +3,7 @@
 // files appear together.
 #include "backend/driver/check/quick_check.h"
 #include "backend/driver/choose/lower_variants.h"
+#include "backend/driver/choose/size_ranges.h"
 #include "backend/driver/compile.h"
 #include "backend/driver/machine_option.h"
 #include "backend/driver/output/depfile.h"
@@ -365,6 +366,40 @@ llvm::Error writeOutputs(llvm::ArrayRef<Output> outputs) {
   return files.commit();
 }
 
+/// Whether `--sizes` makes sense, for one of the kernels at least. False after reporting.
+bool checkExpectedSizes(Session &session, sema::Program *program,
+                        llvm::ArrayRef<const ast::KernelDecl *> kernels) {
+  if (session.options.expectedSizes.empty())
+    return true;
+  std::vector<std::string> names;
+  for (const ast::KernelDecl *kernel : kernels) {
+    const sema::KernelInstance *instance = program->instantiate(
+        kernel, constantsFor(session, *kernel), kernel->name.range, session.diagnostics);
+    if (!instance)
+      return false;
+    for (const SizePlace &place : sizePlaces(*instance))
+      if (!llvm::is_contained(names, place.name))
+        names.push_back(place.name);
+  }
+  const auto refuse = [&](const std::string &why) {
+    session.diagnostics.report(SourceLoc{}, diag::bad_size, why);
+    return false;
+  };
+  for (const std::string &launch : session.options.expectedSizes) {
+    std::string why;
+    const auto ranges = readSizeRanges(launch, why);
+    if (!ranges)
+      return refuse(why);
+    for (const SizeRange &range : *ranges)
+      if (range.name != kRanks && !llvm::is_contained(names, range.name))
+        return refuse("names `" + range.name + "`; " +
+                      (names.empty()
+                           ? "the arguments have no sizes"
+                           : "the sizes of the arguments are " + llvm::join(names, ", ")));
+  }
+  return true;
+}
+
 // Targets with a model of their machine choose what kernels leave to the compiler; of others,
 // choices may have been measured.
 bool addVariants(Session &session, sema::Program *program, Sources &sources) {
@@ -378,6 +413,8 @@ bool addVariants(Session &session, sema::Program *program, Sources &sources) {
   }
   const auto kernels =
       program ? selectKernels(session, *program) : std::vector<const ast::KernelDecl *>();
+  if (!checkExpectedSizes(session, program, kernels))
+    return false;
   // Which of several kernels of one name runs may have been measured, too.
   const bool isChosen = program && (haveChoices(session, *program, kernels) ||
                                     (tuning && !program->families().empty()));

@@ -428,6 +428,13 @@ void addBuild(CLI::App *sub, Options &o) {
                   "most; 10")
       ->type_name("N")
       ->check(CLI::Range(1, 64));
+  sub->add_option("--sizes", o.expectedSizes,
+                  "choose variants for these launches: sizes of the arguments and the number of "
+                  "ranks, as M=1..8192,N=4096,K=64..8192:64,W=8; several with semicolons, or by "
+                  "several --sizes. Others run, too, but may be slower")
+      ->type_name("NAME=SIZES,...")
+      ->delimiter(';')
+      ->allow_extra_args(false);
   addTuning(*sub, o);
   sub->add_flag("--check-requires", o.checkRequires,
                 "host code checks what is required of the elements of inputs before each launch: "

@@ -89,6 +89,8 @@ struct Options {
   OptLevel optLevel = OptLevel::O2;
   /// build: variants a kernel and architecture at most.
   unsigned variants = 10;
+  /// build: the launches to choose variants for, each as `M=1..4096,N=512`; empty for all kinds.
+  std::vector<std::string> expectedSizes;
   /// explain: sizes of a launch, `M=4096`.
   std::vector<std::pair<std::string, std::string>> sizes;
   /// explain: a simulation of that launch, on a mesh such as `8x8`, with traces for simulators.

@@ -15,7 +15,6 @@ namespace dtile::driver {
 
 namespace {
 
-constexpr int64_t kLargestSize = int64_t(1) << 40;
 /// Part of the time in which launches are drawn at random.
 constexpr double kDrawing = 0.3;
 /// Part of it after which nothing new is begun, so that what was found can be made small.
@@ -57,57 +56,7 @@ bool isLarger(const LaunchPoint &a, const LaunchPoint &b) {
          llvm::equal(a.sizes, b.sizes, [](int64_t one, int64_t other) { return one >= other; });
 }
 
-/// The nearest value of the range.
-int64_t inRange(const SizeRange &range, int64_t size) {
-  const int64_t steps = (std::clamp(size, range.least, range.most) - range.least) / range.step;
-  return range.least + steps * range.step;
-}
-
-bool readNumber(llvm::StringRef text, int64_t &number) {
-  return !text.getAsInteger(10, number) && number >= 1 && number <= kLargestSize;
-}
-
 } // namespace
-
-std::optional<std::vector<SizeRange>> readSizeRanges(const std::vector<std::string> &names,
-                                                     const std::string &text,
-                                                     const SizeRange &usual, std::string &why) {
-  std::vector<SizeRange> ranges;
-  for (const std::string &name : names) {
-    ranges.push_back(usual);
-    ranges.back().name = name;
-  }
-  llvm::SmallVector<llvm::StringRef> parts;
-  llvm::StringRef(text).split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  std::vector<llvm::StringRef> said;
-  for (llvm::StringRef part : parts) {
-    const auto [left, right] = part.split('=');
-    const llvm::StringRef name = left.trim(), values = right.trim();
-    const auto range =
-        llvm::find_if(ranges, [&](const SizeRange &one) { return one.name == name; });
-    if (range == ranges.end()) {
-      why = "names `" + name.str() + "`; the sizes of the arguments are " + llvm::join(names, ", ");
-      return std::nullopt;
-    }
-    if (llvm::is_contained(said, name)) {
-      why = "says twice what `" + name.str() + "` is";
-      return std::nullopt;
-    }
-    said.push_back(name);
-    const auto [bounds, step] = values.split(':');
-    const auto [least, most] = bounds.split("..");
-    SizeRange read{name.str()};
-    if (!readNumber(least, read.least) ||
-        !readNumber(bounds.contains("..") ? most : least, read.most) ||
-        (values.contains(':') && !readNumber(step, read.step)) || read.most < read.least) {
-      why = "wants a range for `" + name.str() + "`, as 1..4096 or 64..4096:64, not `" +
-            values.str() + "`";
-      return std::nullopt;
-    }
-    *range = read;
-  }
-  return ranges;
-}
 
 SlowSearch::SlowSearch(SlowSearchInput input) : input_(std::move(input)), random_(input_.seed) {}
 
@@ -121,7 +70,7 @@ int64_t SlowSearch::anySize(const SizeRange &range) {
   const auto size = int64_t(std::exp2(power(random_)));
   const int64_t alignment =
       kAlignments[std::uniform_int_distribution<size_t>(0, std::size(kAlignments) - 1)(random_)];
-  return inRange(range, std::max(size / alignment * alignment, int64_t(1)));
+  return range.nearest(std::max(size / alignment * alignment, int64_t(1)));
 }
 
 LaunchPoint SlowSearch::anyPoint() {
@@ -163,7 +112,7 @@ LaunchPoint SlowSearch::neighbour(const LaunchPoint &point) {
                    std::exp2(std::uniform_real_distribution<double>(-1.5, 1.5)(random_)));
     size = size >= alignment ? size / alignment * alignment : size;
   }
-  size = inRange(range, size);
+  size = range.nearest(size);
   return other;
 }
 
@@ -262,7 +211,7 @@ SlowLaunch *SlowSearch::explaining(const LaunchPoint &point) {
 std::vector<int64_t> SlowSearch::simpler(const SizeRange &range, int64_t size) const {
   std::vector<int64_t> values;
   const auto add = [&](int64_t value) {
-    value = inRange(range, value);
+    value = range.nearest(value);
     const bool isRounder = roundnessOf(value) > roundnessOf(size);
     const bool isSmaller = value < size && roundnessOf(value) >= roundnessOf(size);
     if ((isRounder && value <= 2 * size) || isSmaller)

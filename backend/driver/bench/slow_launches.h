@@ -8,6 +8,8 @@
 // model: who pads the arguments gets that time.
 #pragma once
 
+#include "backend/driver/choose/size_ranges.h"
+
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -18,21 +20,6 @@
 #include <vector>
 
 namespace dtile::driver {
-
-/// The values that a search gives to a size: `least`, `least + step`, and so on to `most`.
-struct SizeRange {
-  std::string name;
-  int64_t least = 1, most = 1, step = 1;
-
-  [[nodiscard]] bool isFixed() const { return least == most; }
-  bool operator==(const SizeRange &) const = default;
-};
-
-/// Reads `M=1..4096,N=64..8192:64,K=512`. `names` are the sizes that there are, in order; those
-/// that the text leaves out get `usual`. Nothing where it makes no sense: `why` says what does not.
-[[nodiscard]] std::optional<std::vector<SizeRange>>
-readSizeRanges(const std::vector<std::string> &names, const std::string &text,
-               const SizeRange &usual, std::string &why);
 
 /// A launch: one of the settings (ranks and constants), and sizes in the order of the ranges.
 struct LaunchPoint {

@@ -3,6 +3,7 @@
 #include "backend/driver/choose/choose.h"
 
 #include "backend/driver/choose/configurations.h"
+#include "backend/driver/choose/size_ranges.h"
 #include "frontend/base/check.h"
 #include "frontend/base/parallel.h"
 #include "ir/core/builder.h"
@@ -198,10 +199,13 @@ private:
   void tryNeighbours(llvm::ArrayRef<std::vector<int64_t>> values, size_t kept);
   void tryOrders();
   void sample(const PreparedVariant &made);
+  [[nodiscard]] std::vector<KnownSizes> knownSizes() const;
   void tryWanted(llvm::ArrayRef<Constants> wanted);
   void settleSums(size_t most);
   /// Leaves the configurations that add up so.
   void keepSums(const std::string &sums);
+  void leaveOutFunctions();
+  [[nodiscard]] const passes::DriftAnswer *drift() const { return drift_ ? &*drift_ : nullptr; }
   [[nodiscard]] bool isAsAssumed() const;
 
   Session &session_;
@@ -213,6 +217,8 @@ private:
   std::vector<std::vector<int64_t>> values_;
   Choosing found_;
   std::vector<SampleSizes> samples_;
+  /// They are those of `--sizes`.
+  bool areSizesKnown_ = false;
   std::vector<int64_t> orders_;
   std::vector<std::vector<double>> times_;
   std::set<Constants> tried_;
@@ -224,12 +230,36 @@ private:
   bool assumesDrift_ = true;
 };
 
+/// What `--sizes` says of the kernel's sizes. A launch that names none of them is of another kernel
+/// of the file.
+std::vector<KnownSizes> Search::knownSizes() const {
+  std::vector<KnownSizes> known;
+  for (const std::string &launch : session_.options.expectedSizes) {
+    std::string why;
+    const auto ranges = readSizeRanges(launch, why);
+    DTILE_CHECK(ranges, "sizes are checked when they are given");
+    const auto find = [&](llvm::StringRef name) -> std::optional<SizeRange> {
+      const auto it =
+          llvm::find_if(*ranges, [&](const SizeRange &range) { return range.name == name; });
+      return it == ranges->end() ? std::nullopt : std::optional(*it);
+    };
+    KnownSizes one{{}, find(kRanks)};
+    for (const std::string &name : found_.sizes)
+      one.sizes.push_back(find(name));
+    if (one.ranks || llvm::any_of(one.sizes, [](const auto &size) { return size.has_value(); }))
+      known.push_back(std::move(one));
+  }
+  return known;
+}
+
 /// Launches to compare configurations by. A kernel of many sizes has few that end in time, so more
 /// are drawn than are kept; one configuration says which.
 void Search::sample(const PreparedVariant &made) {
   for (const ir::Value *size : model::freeSizes(*made.kernel))
     found_.sizes.push_back(size->nameHint().str());
-  samples_ = sampleSizes(usesOfSizes(*made.kernel), communicates(*made.kernel), kDrawn);
+  const std::vector<KnownSizes> known = knownSizes();
+  samples_ = sampleSizes(usesOfSizes(*made.kernel), communicates(*made.kernel), kDrawn, known);
+  areSizesKnown_ = !known.empty();
   const auto endsInTime = [&](const SampleSizes &sample) {
     const auto time = made.estimate->nanoseconds(sample.sizes, sample.ranks);
     return time && *time <= kLongestAtFirst;
@@ -298,8 +328,12 @@ void Search::tryAll(llvm::ArrayRef<Constants> all) {
 
 void Search::tryWanted(llvm::ArrayRef<Constants> wanted) {
   for (const Constants &constants : wanted) {
-    if (llvm::equal(constants, choices_, [](const auto &constant, const sema::Choice &choice) {
-          return constant.first == choice.name;
+    if (llvm::equal(constants, choices_, [&](const auto &constant, const sema::Choice &choice) {
+          const auto &[name, value] = constant;
+          const bool isAllowed =
+              choice.allowed.empty() || llvm::is_contained(choice.allowed, value) ||
+              (choice.use == sema::Choice::Use::Order && llvm::is_contained(orders_, value));
+          return name == choice.name && isAllowed;
         }))
       tryOne(constants);
     const auto it = llvm::find_if(
@@ -440,7 +474,7 @@ Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
   if (!found_.possible.empty())
     tryWanted(wanted);
   // Samples that no configuration ends in time are no sizes that anybody launches.
-  for (size_t s = 0; s < samples_.size(); ++s) {
+  for (size_t s = 0; s < samples_.size() && !areSizesKnown_; ++s) {
     double best = kNone;
     for (const std::vector<double> &row : times_)
       best = std::min(best, row[s]);

@@ -128,10 +128,14 @@ std::vector<Constants> combinations(llvm::ArrayRef<sema::Choice> choices,
   return found;
 }
 
-std::vector<SampleSizes> sampleSizes(llvm::ArrayRef<SizeUse> uses, bool hasRanks, size_t count) {
+std::vector<SampleSizes> sampleSizes(llvm::ArrayRef<SizeUse> uses, bool hasRanks, size_t count,
+                                     llvm::ArrayRef<KnownSizes> known) {
   Random random(kSeed);
   // Rows that are not multiples of a word take many times as long to copy; those of models are.
   constexpr int64_t kWord = 16;
+  const auto drawFrom = [&](const SizeRange &range) {
+    return range.nearest(random.logarithmic(double(range.least), double(range.most) + 1));
+  };
   const auto draw = [&](SizeUse use) -> int64_t {
     switch (use) {
     case SizeUse::List:
@@ -149,11 +153,20 @@ std::vector<SampleSizes> sampleSizes(llvm::ArrayRef<SizeUse> uses, bool hasRanks
         random.below(8) == 0 ? random.logarithmic(1, 256) : random.logarithmic(256, 24576);
     return random.below(32) > 0 ? (size + kWord - 1) / kWord * kWord : size;
   };
+  const KnownSizes nothing;
   std::vector<SampleSizes> samples(count);
-  for (SampleSizes &sample : samples) {
+  for (size_t i = 0; i < count; ++i) {
+    SampleSizes &sample = samples[i];
+    const KnownSizes &of = known.empty() ? nothing : known[i % known.size()];
     sample.ranks = hasRanks ? int64_t(2) << random.below(3) : 1;
-    for (const SizeUse use : uses)
-      sample.sizes.push_back(draw(use));
+    if (hasRanks && of.ranks)
+      sample.ranks = drawFrom(*of.ranks);
+    for (const auto &[d, use] : llvm::enumerate(uses)) {
+      const bool isKnown = d < of.sizes.size() && of.sizes[d];
+      const int64_t size = isKnown ? drawFrom(*of.sizes[d]) : draw(use);
+      sample.sizes.push_back(size);
+      sample.odd.push_back(isKnown || size < kWord ? size : size | 1);
+    }
   }
   return samples;
 }
@@ -175,9 +188,8 @@ double lossOf(llvm::ArrayRef<std::vector<double>> rows, llvm::ArrayRef<size_t> k
   return loss;
 }
 
-std::vector<size_t> cover(llvm::ArrayRef<std::vector<double>> times, size_t most) {
-  /// Gains below this are within what the model does not know.
-  constexpr double kLeastGain = 0.002;
+std::vector<size_t> cover(llvm::ArrayRef<std::vector<double>> times, size_t most,
+                          double leastGain) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   std::vector<size_t> kept;
   if (times.empty())
@@ -204,7 +216,7 @@ std::vector<size_t> cover(llvm::ArrayRef<std::vector<double>> times, size_t most
         chosen = c;
         least = loss;
       }
-    if (!kept.empty() && before - least < kLeastGain)
+    if (!kept.empty() && before - least < leastGain)
       break;
     before = least;
     kept.push_back(chosen);

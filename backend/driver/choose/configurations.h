@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/driver/choose/choose.h"
+#include "backend/driver/choose/size_ranges.h"
 
 namespace dtile::driver {
 
@@ -22,6 +23,16 @@ finerValuesOf(llvm::ArrayRef<sema::Choice> choices, llvm::ArrayRef<std::vector<i
 struct SampleSizes {
   std::vector<int64_t> sizes;
   int64_t ranks = 1;
+  /// The sizes, those of which nothing is known no multiples of a word of 16 bytes, which TMA needs
+  /// rows to be.
+  std::vector<int64_t> odd;
+};
+
+/// What is known of launches before they are drawn: of each size, in order, and of the number of
+/// ranks; nothing for any.
+struct KnownSizes {
+  std::vector<std::optional<SizeRange>> sizes;
+  std::optional<SizeRange> ranks;
 };
 
 /// What a size of a launch is one of.
@@ -38,14 +49,17 @@ enum class SizeUse : uint8_t {
   Length,
 };
 
-/// Launches of all kinds, by a fixed seed; sizes are log-uniform.
+/// Launches of all kinds, by a fixed seed; sizes are log-uniform. Of `known`, each in turn.
 [[nodiscard]] std::vector<SampleSizes> sampleSizes(llvm::ArrayRef<SizeUse> uses, bool hasRanks,
-                                                   size_t count);
+                                                   size_t count,
+                                                   llvm::ArrayRef<KnownSizes> known = {});
 
 /// Positions of the configurations, at most `most`, with which the times of samples are near the
 /// best: each in turn is the one that lowers the mean logarithm of time over best time the most.
-/// `times[c][s]`; infinite where configuration c cannot run sample s.
-[[nodiscard]] std::vector<size_t> cover(llvm::ArrayRef<std::vector<double>> times, size_t most);
+/// `times[c][s]`; infinite where configuration c cannot run sample s. Gains below `leastGain` are
+/// within what the model does not know.
+[[nodiscard]] std::vector<size_t> cover(llvm::ArrayRef<std::vector<double>> times, size_t most,
+                                        double leastGain = 0.002);
 
 /// The mean logarithm of the times with some configurations, of `rows`, over the best of `all`.
 [[nodiscard]] double lossOf(llvm::ArrayRef<std::vector<double>> rows, llvm::ArrayRef<size_t> kept,

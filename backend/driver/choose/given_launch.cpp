@@ -2,12 +2,14 @@
 // Holds `--sizes` against a kernel's sizes and scalars.
 #include "backend/driver/choose/given_launch.h"
 
+#include "backend/driver/choose/size_ranges.h"
 #include "backend/driver/execute/default_arguments.h"
 #include "backend/driver/tune/tuned_choices.h"
 #include "frontend/base/parallel.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
 #include <numeric>
@@ -15,10 +17,6 @@
 namespace dtile::driver {
 
 namespace {
-
-constexpr llvm::StringLiteral kRanks = "W";
-/// Of one dimension, or a scalar.
-constexpr int64_t kLargestSize = int64_t(1) << 40;
 
 std::nullopt_t refuse(Session &session, const std::string &why) {
   session.diagnostics.report(SourceLoc{}, diag::bad_size, why);
@@ -91,7 +89,10 @@ std::optional<GivenLaunch> givenLaunch(Session &session, const sema::KernelInsta
                                        llvm::ArrayRef<std::string> sizes) {
   const Names names(kernel, sizes);
   GivenLaunch given;
+  llvm::StringSet<> said;
   for (const auto &[name, value] : session.options.sizes) {
+    if (!said.insert(name).second)
+      return refuse(session, "says twice what `" + name + "` is");
     if (const sema::KernelParam *scalar = names.scalar(name)) {
       if (!takeScalar(session, *scalar, value, given))
         return std::nullopt;
@@ -100,9 +101,11 @@ std::optional<GivenLaunch> givenLaunch(Session &session, const sema::KernelInsta
     if (name != kRanks && !names.hasSize(name))
       return refuse(session, "names `" + name + "`; " + names.text());
     int64_t number = 0;
-    if (llvm::StringRef(value).getAsInteger(10, number) || number < 0 || number > kLargestSize)
-      return refuse(session, "wants a number from 0 to " + std::to_string(kLargestSize) + " for `" +
-                                 name + "`, not `" + value + "`");
+    const int64_t least = name == kRanks ? 1 : 0;
+    if (llvm::StringRef(value).getAsInteger(10, number) || number < least || number > kLargestSize)
+      return refuse(session, "wants a number from " + std::to_string(least) + " to " +
+                                 std::to_string(kLargestSize) + " for `" + name + "`, not `" +
+                                 value + "`");
     if (name == kRanks)
       given.ranks = number;
     else

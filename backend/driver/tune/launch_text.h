@@ -2,6 +2,7 @@
 // What the command line says of the kernel and the launches that are measured.
 #pragma once
 
+#include "backend/driver/choose/size_ranges.h"
 #include "backend/driver/execute/job.h"
 #include "backend/driver/session.h"
 #include "backend/driver/target_code.h"
@@ -12,9 +13,6 @@
 #include <vector>
 
 namespace dtile::driver {
-
-/// No size is larger.
-inline constexpr int64_t kLargestSize = int64_t(1) << 40;
 
 /// The kernel of `--kernel`, which may be an entry with its values, as `gemm_f16`, or the only one;
 /// null after reporting.

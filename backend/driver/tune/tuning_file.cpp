@@ -2,6 +2,8 @@
 // Reads and writes tuning files.
 #include "backend/driver/tune/tuning_file.h"
 
+#include "backend/driver/choose/size_ranges.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -15,7 +17,6 @@ namespace {
 
 constexpr llvm::StringLiteral kMagic = "dtile tuning ";
 constexpr int64_t kVersion = 1;
-constexpr llvm::StringLiteral kRanks = "W";
 constexpr llvm::StringLiteral kAlternative = "alternative=";
 
 /// `M=512 N=512`; nothing where it is not that.

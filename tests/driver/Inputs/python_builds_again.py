@@ -18,8 +18,8 @@ def write(path, text):
         file.write(text)
 
 
-def build():
-    dtile.build(program, target="host", folder=kept)
+def build(**more):
+    dtile.build(program, target="host", folder=kept, **more)
     return {name for name in os.listdir(kept) if name.endswith(".so")}
 
 
@@ -33,6 +33,14 @@ second = build()
 print("another import, another library:", first < second)
 write(module, "fn changed(x: f32[64]) -> f32[64] { return x * 2.0; }\n")
 print("and back:", build() == second)
+
+of_sizes = build(sizes="N=1..64")
+print("other sizes, another library:", second < of_sizes)
+print("two kinds:", of_sizes < build(sizes=["N=1..64", "N=4096"]))
+try:
+    build(sizes=[64])
+except dtile.DtileInvalid as error:
+    print("no sizes:", error)
 
 os.utime(module, (4e9, 4e9))
 write(program, "// Changed.\nimport m;\nkernel k(x: in f32[N], y: out f32[N]) over (i in N by 64) {\n"

@@ -74,6 +74,26 @@ TEST(Configurations, SamplesHaveAllSizesAndRanksWhereTheyMatter) {
   EXPECT_THAT(ranks, ElementsAre(2, 4, 8));
 }
 
+TEST(Configurations, SamplesHaveTheSizesThatAreKnown) {
+  using enum SizeUse;
+  const KnownSizes few{{SizeRange{"M", 1, 16}, std::nullopt}, SizeRange{"W", 8, 8}};
+  const KnownSizes many{{SizeRange{"M", 4096, 8192, 64}, SizeRange{"N", 512, 512}}, std::nullopt};
+  const auto samples = sampleSizes({Rows, Model}, /*hasRanks=*/true, 50, {few, many});
+  for (size_t i = 0; i < samples.size(); i += 2) {
+    const SampleSizes &one = samples[i], &other = samples[i + 1];
+    EXPECT_LE(one.sizes[0], 16);
+    EXPECT_EQ(one.ranks, 8);
+    EXPECT_GE(other.sizes[0], 4096);
+    EXPECT_LE(other.sizes[0], 8192);
+    EXPECT_EQ(other.sizes[0] % 64, 0);
+    EXPECT_EQ(other.sizes[1], 512);
+    // Only what nobody knows may have rows of any length.
+    EXPECT_EQ(other.odd, other.sizes);
+    EXPECT_EQ(one.odd[0], one.sizes[0]);
+    EXPECT_TRUE(one.sizes[1] < 16 || one.odd[1] % 2 == 1);
+  }
+}
+
 TEST(Configurations, WhatIsKeptIsGoodTogether) {
   // The second is good everywhere, the others where it is not: each comes by what it gains.
   const std::vector<double> rows[] = {

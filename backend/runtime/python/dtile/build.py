@@ -145,9 +145,11 @@ def stem_of(source):
     return os.fsdecode(os.fsencode(os.path.splitext(os.path.basename(source))[0])[:200])
 
 
-def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, **constants):
+def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, sizes=(),
+          **constants):
     """Compiles a program and loads it. `constants` are generic parameters, as BM=64; `shmem` is who
-    carries bytes between GPUs (p2p, nvshmem). What was built from the same source by the same
+    carries bytes between GPUs (p2p, nvshmem); `sizes` are the launches to choose variants for, as
+    "M=1..8192,N=4096,K=4096", or a list of such. What was built from the same source by the same
     compiler is used again."""
     source = os.fsdecode(source)
     linker = _find_linker()
@@ -155,6 +157,10 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
     compiler = command[0]
     if shmem:
         command += _shmem_flags(shmem)
+    sizes = (sizes,) if isinstance(sizes, str) else tuple(sizes)
+    for launch in sizes:
+        string(launch, "a launch of `sizes`")
+        command += ["--sizes", launch]
     command += list(flags)
     inputs = [compiler]
     if shmem == "nvshmem":
@@ -164,7 +170,7 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
     identity = (command, linker, stamps)
     is_own = not folder
     request = {"source": source, "target": target, "arch": arch, "folder": folder,
-               "flags": tuple(flags), "shmem": shmem, **constants}
+               "flags": tuple(flags), "shmem": shmem, "sizes": sizes, **constants}
     folder = folder_for(folder)
     name = stem_of(source)
     # What the program imported when it was built last says what belongs to its identity.

@@ -70,7 +70,7 @@ def tune(kernel, *args, ranks=1, devices=None, seconds=60, **named):
     request = dict(request)
     values = kernel._arrange(args, None, named)
     constants = {name: value for name, value in request.items()
-                 if name not in ("source", "target", "arch", "folder", "flags", "shmem")}
+                 if name not in ("source", "target", "arch", "folder", "flags", "shmem", "sizes")}
     source, target = request["source"], request["target"]
     command = command_for("tune", source, target, request["arch"], constants)
     machine = _machine(target, devices[0] if devices else 0)
