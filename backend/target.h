@@ -102,6 +102,11 @@ public:
   /// order); nothing where the model cannot say.
   [[nodiscard]] virtual std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes,
                                                           int64_t ranks) = 0;
+  /// Whether tiles that the kernel loads by TMA are such, in that launch, that TMA cannot describe
+  /// them.
+  [[nodiscard]] virtual bool lacksTma(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+    return false;
+  }
   /// How the programs of a launch are shared whose sizes and scalars are these; nothing where they
   /// do not say it.
   [[nodiscard]] virtual std::optional<model::ProgramShares> share(const model::KnownSizes &sizes,

@@ -47,7 +47,7 @@ struct Compiled {
   ir::Op *source = nullptr;
   launch::DeviceImage image;
   llvm::SmallVector<LaunchFact, 8> facts;
-  OwnFunctions own = OwnFunctions::All;
+  KernelFunctions functions;
 };
 
 /// What estimates of times need (lowerCost), and bodies may not.
@@ -130,9 +130,10 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     return count(OpKind::SignalParam) > 0 || count(OpKind::Space) > 1;
   };
   if (frame.tensorMaps().empty() || isLarge())
-    compiled.own = OwnFunctions::Plain;
+    compiled.functions.own = OwnFunctions::Plain;
+  compiled.functions.needTma = kernel.get(ir::attr::needs_tma);
   for (auto [row, entry] :
-       llvm::zip_equal(image.entries, entriesOf(name, compiled.facts, compiled.own)))
+       llvm::zip_equal(image.entries, entriesOf(name, compiled.facts, compiled.functions)))
     row = entry;
   image.target = device_.vendor().str();
   image.arch = device_.arch().str();
@@ -203,7 +204,7 @@ llvm::Error DeviceCompiler::run() {
     if (llvm::Error error = module.takeError())
       return error;
     for (const Compiled &kernel : kernels_)
-      splitByLaunchKind(*code_->getFunction(kernel.entry), kernel.facts, kernel.own);
+      splitByLaunchKind(*code_->getFunction(kernel.entry), kernel.facts, kernel.functions);
   }
   if (llvm::Error error = host_.takeError())
     return error;

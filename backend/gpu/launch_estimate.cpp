@@ -245,6 +245,12 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
   return made;
 }
 
+bool GpuLaunchEstimate::lacksTma(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+  record(sizes_);
+  Work work;
+  return setLaunch(sizes, ranks, /*rank=*/0, work) && !isByTma();
+}
+
 std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
   const std::optional<Launch> launch = fastest(sizes, ranks);
   return launch ? std::optional(launch->total) : std::nullopt;

@@ -23,6 +23,7 @@ public:
   std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
   std::optional<LaunchTimeline> timeline(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
   bool isPossible() const override { return isPossible_; }
+  bool lacksTma(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
   std::optional<model::ProgramShares> share(const model::KnownSizes &sizes, int64_t ranks) override;
 
 private:

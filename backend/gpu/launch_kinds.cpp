@@ -16,23 +16,50 @@ struct KindRow {
   llvm::StringLiteral suffix;
   std::optional<int64_t> InKinds::*fact;
 };
-/// By dtile_launch_kind.
+/// By dtile_launch_kind. The last function of a kernel has no suffix.
 constexpr KindRow kKinds[DTILE_LAUNCH_KINDS] = {{"$plain", &InKinds::plain},
                                                 {"$split", &InKinds::split},
                                                 {"$shared", &InKinds::shared},
                                                 {"", &InKinds::copied}};
 
-bool hasOwn(unsigned kind, llvm::ArrayRef<LaunchFact> facts, OwnFunctions own) {
-  return !facts.empty() && (own == OwnFunctions::All || kind == DTILE_LAUNCH_PLAIN);
+/// A function, and the kinds of launches that are its: [first, end).
+struct KindsOfFunction {
+  unsigned first = 0, end = 0;
+};
+
+/// In the order of the kinds; the last is the kernel's own function, the others are copies of it.
+llvm::SmallVector<KindsOfFunction, DTILE_LAUNCH_KINDS> functionsOf(llvm::ArrayRef<LaunchFact> facts,
+                                                                   KernelFunctions functions) {
+  if (facts.empty())
+    return {{0, DTILE_LAUNCH_KINDS}};
+  const unsigned end = DTILE_LAUNCH_KINDS - unsigned(functions.needTma);
+  static_assert(DTILE_LAUNCH_COPIED == DTILE_LAUNCH_KINDS - 1 && DTILE_LAUNCH_PLAIN == 0);
+  if (functions.own == OwnFunctions::Plain)
+    return {{0, 1}, {1, end}};
+  llvm::SmallVector<KindsOfFunction, DTILE_LAUNCH_KINDS> made;
+  for (unsigned kind = 0; kind < end; ++kind)
+    made.push_back({kind, kind + 1});
+  return made;
+}
+
+/// What a fact is in all launches of a function.
+std::optional<int64_t> knownIn(KindsOfFunction of, const LaunchFact &fact) {
+  const std::optional<int64_t> first = fact.in.*kKinds[of.first].fact;
+  for (unsigned kind = of.first + 1; kind < of.end; ++kind)
+    if (fact.in.*kKinds[kind].fact != first)
+      return std::nullopt;
+  return first;
 }
 
 } // namespace
 
 std::array<std::string, DTILE_LAUNCH_KINDS>
-entriesOf(llvm::StringRef entry, llvm::ArrayRef<LaunchFact> facts, OwnFunctions own) {
+entriesOf(llvm::StringRef entry, llvm::ArrayRef<LaunchFact> facts, KernelFunctions functions) {
   std::array<std::string, DTILE_LAUNCH_KINDS> entries;
-  for (auto [kind, row] : llvm::enumerate(kKinds))
-    entries[kind] = (entry + (hasOwn(unsigned(kind), facts, own) ? row.suffix : "")).str();
+  const auto all = functionsOf(facts, functions);
+  for (const auto &[i, one] : llvm::enumerate(all))
+    for (unsigned kind = one.first; kind < one.end; ++kind)
+      entries[kind] = (entry + (i + 1 < all.size() ? kKinds[kind].suffix : "")).str();
   return entries;
 }
 
@@ -42,18 +69,18 @@ bool isEntryOf(llvm::StringRef function, llvm::StringRef entry) {
          });
 }
 
-void splitByLaunchKind(llvm::Function &kernel, llvm::ArrayRef<LaunchFact> facts, OwnFunctions own) {
-  // The kernel itself is the last.
-  for (auto [kind, row] : llvm::enumerate(kKinds)) {
-    if (!hasOwn(unsigned(kind), facts, own))
-      continue;
+void splitByLaunchKind(llvm::Function &kernel, llvm::ArrayRef<LaunchFact> facts,
+                       KernelFunctions functions) {
+  const auto all = functionsOf(facts, functions);
+  for (const auto &[i, one] : llvm::enumerate(all)) {
+    const bool isCopy = i + 1 < all.size();
     llvm::ValueToValueMapTy copies;
-    if (!row.suffix.empty())
-      llvm::CloneFunction(&kernel, copies)->setName(kernel.getName() + row.suffix);
+    if (isCopy)
+      llvm::CloneFunction(&kernel, copies)->setName(kernel.getName() + kKinds[one.first].suffix);
     for (const LaunchFact &fact : facts) {
-      const std::optional<int64_t> known = fact.in.*row.fact;
+      const std::optional<int64_t> known = knownIn(one, fact);
       llvm::Value *value = fact.value;
-      if (!row.suffix.empty())
+      if (isCopy)
         value = copies.lookup(value);
       // A fact that was said twice is a constant by now.
       auto *read = llvm::dyn_cast_or_null<llvm::Instruction>(value);

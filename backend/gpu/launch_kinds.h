@@ -39,16 +39,24 @@ struct LaunchFact {
 /// and take long to compile, and most of their launches are plain.
 enum class OwnFunctions { All, Plain };
 
+/// The functions that a kernel has.
+struct KernelFunctions {
+  OwnFunctions own = OwnFunctions::All;
+  /// None for DTILE_LAUNCH_COPIED: such launches are those of other variants.
+  bool needTma = false;
+};
+
 /// Names of a kernel's functions, by dtile_launch_kind. Kinds that share a function have one name;
-/// `entry` is that of DTILE_LAUNCH_COPIED.
+/// `entry` is that of the last kind. Empty: there is no function for such launches.
 [[nodiscard]] std::array<std::string, DTILE_LAUNCH_KINDS>
-entriesOf(llvm::StringRef entry, llvm::ArrayRef<LaunchFact> facts, OwnFunctions own);
+entriesOf(llvm::StringRef entry, llvm::ArrayRef<LaunchFact> facts, KernelFunctions functions);
 
 /// Whether a function is one of entriesOf, but for `entry` itself.
 [[nodiscard]] bool isEntryOf(llvm::StringRef function, llvm::StringRef entry);
 
 /// Makes the functions of entriesOf from `kernel`, which is complete and not yet optimized;
 /// `facts` are of it.
-void splitByLaunchKind(llvm::Function &kernel, llvm::ArrayRef<LaunchFact> facts, OwnFunctions own);
+void splitByLaunchKind(llvm::Function &kernel, llvm::ArrayRef<LaunchFact> facts,
+                       KernelFunctions functions);
 
 } // namespace dtile::backend::gpu

@@ -268,7 +268,9 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
         llvm::ConstantStruct::get(m_.abi.deviceScratch, {i32(object.param), i32(object.copies),
                                                          i32(object.flagged), i32(0)}));
   static_assert(DTILE_LAUNCH_KINDS == 4);
-  const auto entry = [&](dtile_launch_kind kind) { return m_.string(image.entries[kind]); };
+  const auto entry = [&](dtile_launch_kind kind) {
+    return image.entries[kind].empty() ? m_.null() : m_.string(image.entries[kind]);
+  };
   llvm::Constant *fields[] = {i32(DTILE_DEVICE_ABI_VERSION),
                               i32(image.format),
                               m_.string(image.target),

@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 18
+#define DTILE_ABI_VERSION 19
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -225,7 +225,8 @@ typedef struct dtile_device_image {
   const char *shmem;  /* provider: a name of backend/device_library/providers.def */
   const void *data;   /* compressed where `packed_bytes` is not 0 */
   int64_t bytes;      /* of the image itself */
-  /* names of the kernel's functions in it, by dtile_launch_kind; several may be one */
+  /* names of the kernel's functions in it, by dtile_launch_kind; several may be one. Null for
+   * DTILE_LAUNCH_COPIED where such launches are those of other variants */
   const char *entries[DTILE_LAUNCH_KINDS];
   int32_t threads;      /* of a program */
   int32_t shared_bytes; /* dynamic shared memory of a program */

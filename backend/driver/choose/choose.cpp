@@ -32,6 +32,10 @@ constexpr size_t kLocalKept = 4;
 constexpr size_t kOrdersTried = 16;
 /// Variants of a kernel that is an overlap with one of several plans.
 constexpr size_t kLeastOfPlan = 2;
+/// What a function for launches without TMA has to gain on average over these. They are few.
+constexpr double kLeastOfUnaligned = 0.03;
+/// A size of which rows are no words.
+constexpr int64_t kOddSize = 4097;
 /// Samples that take longer are no sizes that anybody launches.
 constexpr double kLongestLaunch = 2e7;
 /// The same by a configuration that nobody has chosen.
@@ -283,7 +287,7 @@ std::optional<Search::Tried> Search::look(const PreparedVariant &made,
 
 std::optional<Search::Tried> Search::look(const sema::KernelInstance &instance,
                                           const Constants &constants) const {
-  const auto made = prepare(session_, program_, instance, target_, {}, drift_ ? &*drift_ : nullptr);
+  const auto made = prepare(session_, program_, instance, target_, {}, drift());
   return made && isPossible(*made) ? look(*made, constants) : std::nullopt;
 }
 
@@ -485,6 +489,7 @@ Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
   if (session_.options.batchInvariant && !times_.empty())
     settleSums(most);
   found_.kept = cover(times_, most);
+  leaveOutFunctions();
   if (!isAsAssumed()) {
     Search exact(session_, program_, kernel_, pins_, target_);
     exact.assumesDrift_ = false;
@@ -493,6 +498,43 @@ Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
   found_.times = std::move(times_);
   found_.drift = std::move(drift_);
   return std::move(found_);
+}
+
+/// Functions for tiles that TMA cannot describe are large, and few launches take them: they are
+/// those of the variants that are best for such launches. A variant of each protocol has one, as
+/// ranks choose a protocol without knowing each other's tensors.
+void Search::leaveOutFunctions() {
+  std::vector<std::vector<double>> times(found_.kept.size());
+  std::vector<char> mayLackTma(times.size());
+  inParallel(times.size(), [&](size_t i) {
+    const Variant &variant = found_.possible[found_.kept[i]];
+    const auto made = prepare(session_, program_, *variant.instance, target_, {}, drift());
+    if (!made || !made->estimate)
+      return;
+    backend::LaunchEstimate &estimate = *made->estimate;
+    for (const SampleSizes &sample : samples_) {
+      const bool isAsked = estimate.lacksTma(sample.odd, sample.ranks);
+      times[i].push_back(isAsked ? estimate.nanoseconds(sample.odd, sample.ranks).value_or(kNone)
+                                 : kNone);
+    }
+    const SampleSizes &any = samples_.front();
+    const std::vector<int64_t> odd(any.sizes.size(), kOddSize);
+    mayLackTma[i] = estimate.lacksTma(odd, any.ranks) ? 1 : 0;
+  });
+  if (!llvm::all_of(mayLackTma, [](char one) { return one != 0; }))
+    return;
+  const std::vector<size_t> best = cover(times, times.size(), kLeastOfUnaligned);
+  std::set<int32_t> protocols;
+  for (const size_t i : best)
+    protocols.insert(found_.possible[found_.kept[i]].protocol);
+  for (const auto &[i, kept] : llvm::enumerate(found_.kept)) {
+    Variant &variant = found_.possible[kept];
+    variant.needsTma = !llvm::is_contained(best, i) && !protocols.insert(variant.protocol).second;
+  }
+  // What was measured runs as it was measured.
+  for (const std::optional<size_t> &wanted : found_.wanted)
+    if (wanted)
+      found_.possible[*wanted].needsTma = false;
 }
 
 /// Whether what was assumed of the configurations that may be built is so.
@@ -630,8 +672,8 @@ Choosing choose(Session &session, sema::Program &program, const ast::KernelDecl 
 struct VariantModel::Prepared : PreparedVariant {};
 
 VariantModel::VariantModel(Session &session, sema::Program &program, const Choosing &choosing,
-                           const Variant &variant, const TargetArch &target,
-                           const Scalars &scalars) {
+                           const Variant &variant, const TargetArch &target, const Scalars &scalars)
+    : needsTma_(variant.needsTma) {
   if (auto made = prepare(session, program, *variant.instance, target, scalars,
                           choosing.drift ? &*choosing.drift : nullptr))
     made_ = std::make_unique<Prepared>(Prepared{std::move(*made)});
@@ -641,6 +683,13 @@ VariantModel::VariantModel(VariantModel &&) noexcept = default;
 VariantModel &VariantModel::operator=(VariantModel &&) noexcept = default;
 
 std::optional<double> VariantModel::nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+  if (needsTma_ && made_ && made_->estimate && made_->estimate->lacksTma(sizes, ranks))
+    return std::nullopt;
+  return nanosecondsPinned(sizes, ranks);
+}
+
+std::optional<double> VariantModel::nanosecondsPinned(llvm::ArrayRef<int64_t> sizes,
+                                                      int64_t ranks) {
   return made_ && made_->estimate ? made_->estimate->nanoseconds(sizes, ranks) : std::nullopt;
 }
 

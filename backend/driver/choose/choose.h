@@ -35,6 +35,8 @@ struct Variant {
   int32_t protocol = 0;
   /// Variants with the same text add up a row's numbers in the same order.
   std::string sums;
+  /// It has no function for launches with tiles that TMA cannot describe: others run these.
+  bool needsTma = false;
 };
 
 /// What was considered for a kernel on a target.
@@ -90,8 +92,11 @@ public:
   VariantModel &operator=(VariantModel &&) noexcept;
 
   /// The estimate for given sizes (in the order of Choosing::sizes) and ranks; nothing where the
-  /// model cannot say.
+  /// model cannot say, or where the variant cannot run (Variant::needsTma).
   [[nodiscard]] std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks);
+  /// The same of a kernel with these constants alone, which runs all launches.
+  [[nodiscard]] std::optional<double> nanosecondsPinned(llvm::ArrayRef<int64_t> sizes,
+                                                        int64_t ranks);
   /// The same launch in its parts.
   [[nodiscard]] std::optional<backend::LaunchTimeline> timeline(llvm::ArrayRef<int64_t> sizes,
                                                                 int64_t ranks);
@@ -101,6 +106,7 @@ public:
 private:
   struct Prepared;
   std::unique_ptr<Prepared> made_;
+  bool needsTma_ = false;
 };
 
 /// Whether other ranks see what a kernel does.

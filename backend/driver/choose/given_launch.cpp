@@ -135,21 +135,24 @@ std::vector<Timed> timeThese(llvm::ArrayRef<size_t> positions, Session &session,
                              sema::Program &program, const Choosing &choosing,
                              const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks,
                              const Scalars &scalars) {
-  std::vector<std::optional<double>> times(positions.size());
+  struct Times {
+    std::optional<double> pinned, own;
+  };
+  std::vector<Times> times(positions.size());
   inParallel(times.size(), [&](size_t i) {
-    times[i] =
-        VariantModel(session, program, choosing, choosing.possible[positions[i]], target, scalars)
-            .nanoseconds(sizes, ranks);
+    VariantModel model(session, program, choosing, choosing.possible[positions[i]], target,
+                       scalars);
+    times[i] = {model.nanosecondsPinned(sizes, ranks), model.nanoseconds(sizes, ranks)};
   });
   std::vector<Timed> timed;
   for (auto [position, time] : llvm::zip_equal(positions, times)) {
-    if (!time)
+    if (!time.pinned)
       continue;
     Timed &row = timed.emplace_back();
     row.variant = &choosing.possible[position];
-    row.nanoseconds = *time;
+    row.nanoseconds = *time.pinned;
     const auto kept = llvm::find(choosing.kept, position);
-    if (kept != choosing.kept.end())
+    if (kept != choosing.kept.end() && time.own)
       row.number = size_t(kept - choosing.kept.begin());
   }
   llvm::sort(timed, [](const Timed &a, const Timed &b) {
@@ -171,7 +174,10 @@ std::vector<Timed> timeAll(Session &session, sema::Program &program, const Choos
 std::vector<Timed> timeKept(Session &session, sema::Program &program, const Choosing &choosing,
                             const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks,
                             const Scalars &scalars) {
-  return timeThese(choosing.kept, session, program, choosing, target, sizes, ranks, scalars);
+  std::vector<Timed> timed =
+      timeThese(choosing.kept, session, program, choosing, target, sizes, ranks, scalars);
+  llvm::erase_if(timed, [](const Timed &one) { return !one.number; });
+  return timed;
 }
 
 } // namespace dtile::driver

@@ -30,7 +30,7 @@ sizesIn(Session &session, const GivenLaunch &given, llvm::ArrayRef<std::string> 
 /// A configuration with its estimated time.
 struct Timed {
   const Variant *variant = nullptr;
-  /// Its number among the variants; nothing where it is none.
+  /// Its number among the variants; nothing where it is none, or cannot run the launch.
   std::optional<size_t> number;
   double nanoseconds = 0;
 };

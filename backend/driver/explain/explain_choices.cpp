@@ -70,11 +70,17 @@ void printTimes(const std::vector<Timed> &timed, const Constants *measured, llvm
 }
 
 void printVariants(const Choosing &choosing, llvm::raw_ostream &os) {
+  const bool isAnyForTma =
+      llvm::any_of(choosing.kept, [&](size_t i) { return choosing.possible[i].needsTma; });
   std::vector<Row> rows = {{"variant", "constants", "protocol"}};
+  if (isAnyForTma)
+    rows.front().push_back("launches");
   for (auto [number, kept] : llvm::enumerate(choosing.kept)) {
     const Variant &variant = choosing.possible[kept];
     rows.push_back(
         {std::to_string(number), text(variant.constants), std::to_string(variant.protocol)});
+    if (isAnyForTma)
+      rows.back().push_back(variant.needsTma ? "with rows for TMA" : "all");
   }
   printTable(rows, os);
 }

@@ -10,10 +10,10 @@
 // Ranks may launch with different sizes, and still have to choose variants that look alike to each
 // other (dtile_device_image.protocol). So the protocol is chosen first, from what all ranks know
 // alike: the sizes that the shapes of symmetric objects determine (dtile_param_desc.agreed), and
-// the number of ranks. Sizes that may differ are taken as small and as large there
-// (kUnknownSizes), and the rank as 0: the protocol is that of the variant whose time is nowhere
-// far from the fastest one's. Then each rank chooses among the variants of that protocol by its
-// own sizes.
+// the number of ranks. Sizes that may differ are taken as small and as large there (kUnknownSizes),
+// tensors as contiguous and aligned, and the rank as 0: the protocol is that of the variant whose
+// time is nowhere far from the fastest one's. Then each rank chooses among the variants of that
+// protocol by its own sizes.
 //
 // What was measured on such a device (dtile_tuned_row) goes before what is estimated, in both
 // steps.
@@ -135,6 +135,11 @@ struct Assumed {
   int64_t running = 0;
   bool mayDivide = true;
 };
+
+/// Whether tiles come otherwise than by TMA, and no function of the image is for that.
+bool lacksFunction(const dtile_device_image &image, const void *frame) {
+  return !image.entries[DTILE_LAUNCH_COPIED] && image.by_tma && image.by_tma(frame) != DTILE_BY_TMA;
+}
 
 /// For which of an image's functions a launch is.
 dtile_launch_kind kindOf(const dtile_device_image &image, const void *frame, const Plan &plan,
@@ -395,6 +400,8 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
   for (int32_t kind = 0; kind < DTILE_LAUNCH_KINDS; ++kind) {
     int32_t its = 0;
     FunctionHandle &function = out->functions[kind];
+    if (!image.entries[kind])
+      continue;
     Status status = device.find(module.handle, image.entries[kind], image.shared_bytes, &function);
     if (status.ok())
       status = device.residency(function, image.threads, image.shared_bytes, &its);
@@ -407,10 +414,13 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
   const bool shares =
       image.paired || std::any_of(image.spaces, image.spaces + desc.nspaces,
                                   [](const dtile_device_space &s) { return s.exchange > 0; });
+  // The last function has what the others have, and more.
+  const FunctionHandle last = out->functions[DTILE_LAUNCH_COPIED]
+                                  ? out->functions[DTILE_LAUNCH_COPIED]
+                                  : out->functions[DTILE_LAUNCH_SHARED];
   for (int32_t size = 2; shares && rank.sharers == 1 && size <= DTILE_MOST_PARTS; ++size)
     out->inClusters[size] =
-        int64_t(size) * device.clusters(out->functions[DTILE_LAUNCH_COPIED], image.threads,
-                                        image.shared_bytes, size);
+        int64_t(size) * device.clusters(last, image.threads, image.shared_bytes, size);
   if (out->resident > 0)
     return {};
   return {DTILE_INVALID,
@@ -485,7 +495,7 @@ double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedIma
   launch.rank = own;
   launch.unknownSize = -1;
   launch.family = nullptr;
-  if (!status.ok())
+  if (!status.ok() || lacksFunction(*variant.image, frame.get()))
     return kRefused;
   const Plan plan = LaunchPlanner(*kernel.state.desc, variant, rank.device->facts().multiprocessors,
                                   frame.get(), expectedEngine(kernel, local, variant, frame.get()))
@@ -577,6 +587,13 @@ Status DeviceTeam::cannotBeResident(const DeviceKernel &kernel, int32_t local,
 
 Status DeviceTeam::checkBodies(const DeviceKernel &kernel, int32_t local,
                                const LoadedImage &variant, const void *frame) const {
+  if (lacksFunction(*variant.image, frame))
+    return {DTILE_INVALID,
+            format("kernel `%s` has tensors on rank %d whose rows are not multiples of 16 bytes, "
+                   "or do not begin at one, and none of its variants for such fits GPU %d: pin "
+                   "constants that fit it",
+                   kernel.state.desc->name, locals_[size_t(local)]->rank,
+                   locals_[size_t(local)]->device->facts().ordinal)};
   // Kernels number bodies in 32 bits.
   constexpr int64_t kMost = INT32_MAX;
   const dtile_kernel_desc &desc = *kernel.state.desc;
