@@ -56,9 +56,10 @@ public:
         const auto size = evaluate(*kernel_.params[p].sizes[d]);
         // Sizes of outputs that only their own argument could tell.
         if (!size && isLaunchArgument(kernel_.params[p]))
-          return llvm::createStringError("the size of dimension " + std::to_string(d) + " of `" +
-                                         kernel_.params[p].name +
-                                         "` does not follow from the arguments");
+          return llvm::createStringError(
+              "the size of dimension " + std::to_string(d) + " of `" + kernel_.params[p].name +
+              "` does not follow from the arguments; add an input that has "
+              "this size");
         if (llvm::Error error = checkSize(p, d, size.value_or(0)))
           return error;
         sizes[p].push_back(size.value_or(0));
