@@ -698,6 +698,8 @@ std::optional<backend::LaunchTimeline> VariantModel::timeline(llvm::ArrayRef<int
   return made_ && made_->estimate ? made_->estimate->timeline(sizes, ranks) : std::nullopt;
 }
 
+bool VariantModel::isPossible() const { return !made_ || driver::isPossible(*made_); }
+
 std::vector<std::string> VariantModel::sizes() const {
   std::vector<std::string> names;
   if (made_)

@@ -100,6 +100,8 @@ public:
   /// The same launch in its parts.
   [[nodiscard]] std::optional<backend::LaunchTimeline> timeline(llvm::ArrayRef<int64_t> sizes,
                                                                 int64_t ranks);
+  /// Whether the machine can run it without spilling what its bodies hold.
+  [[nodiscard]] bool isPossible() const;
   /// The sizes that the times depend on, in the order that `nanoseconds` takes.
   [[nodiscard]] std::vector<std::string> sizes() const;
 

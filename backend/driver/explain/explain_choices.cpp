@@ -268,8 +268,8 @@ bool explainOnlyLaunch(Session &session, sema::Program &program, const ast::Kern
   if (!names.empty())
     os << ", by size of " << llvm::join(names, ", ");
   os << '\n';
-  const auto timeline = VariantModel(session, program, choosing, variant, target, launch->scalars)
-                            .timeline(launch->sizes, launch->ranks);
+  VariantModel model(session, program, choosing, variant, target, launch->scalars);
+  const auto timeline = model.timeline(launch->sizes, launch->ranks);
   if (!timeline) {
     os << "  the model knows no time: these sizes do not say how much there is to do\n";
     return true;
@@ -284,6 +284,8 @@ bool explainOnlyLaunch(Session &session, sema::Program &program, const ast::Kern
        {constants.empty() ? "-" : constants, llvm::formatv("{0:F1}", timeline->total / 1000).str(),
         boundText(boundOf(*timeline))}},
       os);
+  if (!model.isPossible())
+    os << "  its tiles do not fit the registers of its threads: it is slower, or cannot be built\n";
   warnOfSlowLaunch(session, *variant.instance, *timeline);
   return true;
 }

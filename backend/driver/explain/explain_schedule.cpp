@@ -137,6 +137,14 @@ void explainSchedule(Session &session, llvm::StringRef path) {
   if (!program || !checkConstants(session, *program))
     return;
   const auto kernels = selectKernels(session, *program);
+  const bool hasTargets = session.options.hasTarget || !session.options.arch.empty();
+  if (!session.options.sizes.empty() && !hasTargets) {
+    session.diagnostics.report(SourceLoc{}, diag::bad_command_line,
+                               "`--sizes` are those of a launch on a target: name it, as by "
+                               "`--target nvptx`",
+                               "dtilec explain");
+    return;
+  }
   if (session.options.json)
     return explainAsJson(session, *program, kernels);
   const auto instances = instantiateKernels(session, *program, kernels);
@@ -164,12 +172,16 @@ void explainSchedule(Session &session, llvm::StringRef path) {
     if (!tuning)
       return;
   }
-  if (session.options.hasTarget || !session.options.arch.empty())
+  if (hasTargets)
     for (const TargetArch &target : selectTargets(session, session.options.target)) {
       LoweredModule own;
       const bool isChosen =
           haveChoices(session, *program, kernels) || (tuning && !program->families().empty());
       const bool hasModel = target.facts() != nullptr;
+      if (!hasModel && !session.options.sizes.empty())
+        llvm::outs() << '\n'
+                     << target.target->name()
+                     << ": it has no model, so nothing is known of the launch's time\n";
       // One configuration takes some time, too.
       if (!isChosen && hasModel && kernels.size() == 1 && !session.options.sizes.empty() &&
           !explainChoices(session, *program, kernels, target, tuning ? &*tuning : nullptr,
