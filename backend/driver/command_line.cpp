@@ -280,7 +280,8 @@ void addFmt(CLI::App *sub, Options &o) {
   CLI::Option *check =
       sub->add_flag("--check", o.formatCheck, "write nothing; fail when a file is not formatted");
   sub->add_flag("-i,--in-place", o.formatInPlace, "rewrite the files")->excludes(check);
-  sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
+  sub->add_option("FILE", o.inputs, "programs; `-` is standard input; folders with -i or --check")
+      ->required();
 }
 
 void addImport(CLI::App *sub, Options &o) {
@@ -429,9 +430,8 @@ void addBuild(CLI::App *sub, Options &o) {
       ->type_name("N")
       ->check(CLI::Range(1, 64));
   sub->add_option("--sizes", o.expectedSizes,
-                  "choose variants for these launches: sizes of the arguments and the number of "
-                  "ranks, as M=1..8192,N=4096,K=64..8192:64,W=8; several with semicolons, or by "
-                  "several --sizes. Others run, too, but may be slower")
+                  "choose variants for these launches (others may be slower), as M=1..8192,N=4096,"
+                  "K=64..8192:64,W=8; several with semicolons, or by several --sizes")
       ->type_name("NAME=SIZES,...")
       ->delimiter(';')
       ->allow_extra_args(false);

@@ -5,6 +5,8 @@
 
 #include "frontend/format/format.h"
 
+#include "llvm/Support/FileSystem.h"
+
 namespace dtile::driver {
 
 namespace {
@@ -40,7 +42,17 @@ void formatOne(Session &session, const std::string &path) {
 
 ExitCode runFmt(const Options &options) {
   Session session(options);
+  std::vector<std::string> files;
   for (const std::string &path : options.inputs)
+    if (llvm::sys::fs::is_directory(path) && !options.formatInPlace && !options.formatCheck)
+      session.diagnostics.report(SourceLoc{}, diag::bad_command_line,
+                                 "`" + path +
+                                     "` is a folder: its files are formatted in place by `-i`, or "
+                                     "checked by `--check`",
+                                 "dtilec fmt");
+    else
+      collectFiles(session, path, files);
+  for (const std::string &path : files)
     formatOne(session, path);
   return session.finish();
 }
