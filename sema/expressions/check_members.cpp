@@ -85,6 +85,11 @@ void Checker::reportNoMember(const TExpr *base, const ast::Ident &member) {
     message.note(member.range, diag::note_dtile_form, advice);
     return;
   }
+  // What is a function elsewhere may be a member there, too: `y[n].atomic_add(1)`.
+  if (const habits::Word *function = habits::findName(member.name)) {
+    message.note(member.range, diag::note_dtile_form, function->advice);
+    return;
+  }
   if (!suggestion.best().empty())
     message.note(member.range, diag::note_did_you_mean, suggestion.best())
         .fix(member.range, suggestion.best());
