@@ -17,11 +17,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Path.h"
-
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -306,58 +301,11 @@ bool TuneRun::canWrite() {
   return true;
 }
 
-namespace {
-
-/// Others that write files of the folder of `path`, and ask for this, wait until it ends.
-class FolderLock {
-public:
-  explicit FolderLock(llvm::StringRef path) {
-    const std::string folder = llvm::sys::path::parent_path(path).str();
-    folder_ = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // Where a file system has no locks, a file may miss what was written at the same moment.
-    if (folder_ >= 0)
-      (void)flock(folder_, LOCK_EX);
-  }
-  FolderLock(const FolderLock &) = delete;
-  FolderLock &operator=(const FolderLock &) = delete;
-  ~FolderLock() {
-    if (folder_ >= 0)
-      close(folder_);
-  }
-
-private:
-  int folder_ = -1;
-};
-
-/// The file as it is now; nothing where it is none.
-std::optional<TuningFile> readAgain(const std::string &path) {
-  SourceManager sources;
-  Diagnostics silent(sources);
-  llvm::Expected<FileId> file = sources.load(path);
-  if (!file) {
-    llvm::consumeError(file.takeError());
-    return std::nullopt;
-  }
-  return parseTuningFile(sources, *file, silent);
-}
-
-} // namespace
-
 bool TuneRun::write() {
   if (!isFirst())
     return true;
   const std::string path = isForStandardOutput() ? "-" : options_.output;
-  std::optional<FolderLock> lock;
-  TuningFile file = file_;
-  if (!isForStandardOutput()) {
-    // Another process may have written what it has measured.
-    lock.emplace(realPath(path));
-    if (auto now = readAgain(path))
-      file = std::move(*now);
-  }
-  for (const TuningSection &line : measured_)
-    addToTuningFile(file, line);
-  if (llvm::Error error = writeFile(path, tuningFileText(file)))
+  if (llvm::Error error = addToTuningFileAt(path, file_, measured_))
     return fail(diag::cannot_write, llvm::toString(std::move(error)));
   return true;
 }

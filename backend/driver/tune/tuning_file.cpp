@@ -3,10 +3,16 @@
 #include "backend/driver/tune/tuning_file.h"
 
 #include "backend/driver/choose/size_ranges.h"
+#include "backend/driver/output/output_file.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <tuple>
@@ -203,6 +209,56 @@ void addToTuningFile(TuningFile &file, TuningSection section) {
     return std::tie(one.target, one.arch, one.machine, one.kernel);
   };
   llvm::sort(file.sections, [&](const auto &a, const auto &b) { return key(a) < key(b); });
+}
+
+namespace {
+
+/// Others that write files of the folder of `path`, and ask for this, wait until it ends.
+class FolderLock {
+public:
+  explicit FolderLock(llvm::StringRef path) {
+    const std::string folder = llvm::sys::path::parent_path(path).str();
+    folder_ = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // Where a file system has no locks, a file may miss what was written at the same moment.
+    if (folder_ >= 0)
+      (void)flock(folder_, LOCK_EX);
+  }
+  FolderLock(const FolderLock &) = delete;
+  FolderLock &operator=(const FolderLock &) = delete;
+  ~FolderLock() {
+    if (folder_ >= 0)
+      close(folder_);
+  }
+
+private:
+  int folder_ = -1;
+};
+
+/// The file as it is now; nothing where it is none.
+std::optional<TuningFile> readAgain(const std::string &path) {
+  SourceManager sources;
+  Diagnostics silent(sources);
+  llvm::Expected<FileId> file = sources.load(path);
+  if (!file) {
+    llvm::consumeError(file.takeError());
+    return std::nullopt;
+  }
+  return parseTuningFile(sources, *file, silent);
+}
+
+} // namespace
+
+llvm::Error addToTuningFileAt(const std::string &path, TuningFile known,
+                              llvm::ArrayRef<TuningSection> sections) {
+  std::optional<FolderLock> lock;
+  if (path != "-") {
+    lock.emplace(realPath(path));
+    if (auto now = readAgain(path))
+      known = std::move(*now);
+  }
+  for (const TuningSection &section : sections)
+    addToTuningFile(known, section);
+  return writeFile(path, tuningFileText(known));
 }
 
 std::string chosenText(const TunedChoice &choice) {

@@ -66,6 +66,11 @@ struct TuningFile {
 /// another one. Sections and choices are kept in order.
 void addToTuningFile(TuningFile &file, TuningSection section);
 
+/// Adds sections to the file of a path (`-` is standard output) as it is now, or to `known` where
+/// it is none. Processes that do so at once wait for each other.
+[[nodiscard]] llvm::Error addToTuningFileAt(const std::string &path, TuningFile known,
+                                            llvm::ArrayRef<TuningSection> sections);
+
 /// `alternative=NAME BM=64`, as lines have it.
 [[nodiscard]] std::string chosenText(const TunedChoice &choice);
 
