@@ -101,6 +101,8 @@ constexpr DevicePass kDevicePasses[] = {
     // What is left of them is told of where it is put.
     {"sink-notifies", On::FarPeers},
     {"batch-loads", On::All},
+    // The last that asks where loads are.
+    {"load-first", On::All},
     {"dce", On::All},
 };
 
