@@ -37,8 +37,9 @@ BodyLowering::BodyLowering(GpuModule &module, const KernelScaffold &kernel)
 BodyLowering::~BodyLowering() = default;
 
 void BodyLowering::lower(Op &space) {
-  // The body before it may still be reading and writing.
-  pending_ = accesses(space);
+  // The body before it may still be reading and writing. What bodies have in common, they wait for,
+  // unless they run in order.
+  pending_ = space.get(ir::attr::ordered) ? accesses(space) : Pending();
   sharedInUse_ = true;
   llvm::Value *const thread = thread_;
   lowerBlock(space.body());
