@@ -48,7 +48,7 @@ public:
                                     llvm::Value *otherwise) {
     return b.CreateSelect(scalar(&condition), then, otherwise);
   }
-  [[nodiscard]] llvm::Value *byRowStart(Op &load, const model::ByRowStart &numbers);
+  [[nodiscard]] llvm::Value *byRowStart(Op &access, const model::ByRowStart &numbers);
   [[nodiscard]] llvm::Value *unlessOwn(ir::Value &peer, llvm::Value *bytes) {
     llvm::Value *isOwn = b.CreateICmpEQ(scalar(&peer), fact(OpKind::Rank));
     return b.CreateSelect(isOwn, real(0), bytes);
@@ -132,9 +132,9 @@ llvm::Value *CostFunction::bytesOfView(ir::Value &view) {
   return bytes;
 }
 
-llvm::Value *CostFunction::byRowStart(Op &load, const model::ByRowStart &numbers) {
+llvm::Value *CostFunction::byRowStart(Op &access, const model::ByRowStart &numbers) {
   // What is not known is taken to be aligned: most tensors are.
-  Op *object = model::objectOfRows(load);
+  Op *object = model::objectOfRows(access);
   if (!object || !isKnown(*object->result()))
     return real(numbers.by128);
   const View from = view(object->result());

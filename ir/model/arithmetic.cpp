@@ -415,13 +415,13 @@ Slot TimeDomain::bytesOfView(Value &view) {
   return bytes;
 }
 
-Slot TimeDomain::byRowStart(ir::Op &load, const ByRowStart &numbers) {
-  Value *row = rowElements(load);
+Slot TimeDomain::byRowStart(ir::Op &access, const ByRowStart &numbers) {
+  Value *row = rowElements(access);
   const std::optional<Slot> elements = row ? a_.number(*row) : std::nullopt;
   if (!elements)
     return a_.real(numbers.by128);
-  const Slot bytes =
-      a_.emit(Code::Mul, *elements, a_.integer(dtypeBytes(load.result()->type().dtype())));
+  const Slot bytes = a_.emit(
+      Code::Mul, *elements, a_.integer(dtypeBytes(objectOfRows(access)->result()->type().dtype())));
   Slot number = a_.real(numbers.by128);
   for (const auto &[multiple, otherwise] :
        {std::pair(128, numbers.by64), std::pair(64, numbers.by32), std::pair(32, numbers.by16),

@@ -142,7 +142,7 @@ public:
   [[nodiscard]] bool isKnown(ir::Value &value);
   Slot rounds(ir::Op &loop, int64_t together);
   Slot bytesOfView(ir::Value &view);
-  Slot byRowStart(ir::Op &load, const ByRowStart &numbers);
+  Slot byRowStart(ir::Op &access, const ByRowStart &numbers);
   Slot unlessOwn(ir::Value &peer, Slot bytes);
 
 private:

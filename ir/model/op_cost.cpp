@@ -290,15 +290,15 @@ Ahead loadsAhead(const Op &loop) {
   return loop.has(ir::attr::async_stages) ? Ahead::Threads : Ahead::No;
 }
 
-Op *objectOfRows(Op &load) {
-  Op *object = load.operand(0)->definingOp();
+Op *objectOfRows(Op &access) {
+  Op *object = access.operand(access.is(OpKind::Store) ? 1 : 0)->definingOp();
   while (object && !object->is(OpKind::Param))
     object = object->numOperands() > 0 ? object->operand(0)->definingOp() : nullptr;
   return object && object->numOperands() > 1 ? object : nullptr;
 }
 
-ir::Value *rowElements(Op &load) {
-  Op *object = objectOfRows(load);
+ir::Value *rowElements(Op &access) {
+  Op *object = objectOfRows(access);
   return object ? object->operand(object->numOperands() - 1) : nullptr;
 }
 

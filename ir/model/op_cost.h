@@ -61,7 +61,8 @@ enum class Ahead : uint8_t { No, Tma, Threads };
 /// What the bytes of rows are multiples of that TMA and cp.async can load.
 inline constexpr int64_t kRowAlign = 16;
 
-/// A number by where the rows that a load reads begin: at multiples of so many bytes, or anywhere.
+/// A number by where the rows that a load or store moves begin: at multiples of so many bytes, or
+/// anywhere.
 struct ByRowStart {
   double by128 = 0, by64 = 0, by32 = 0, by16 = 0, anywhere = 0;
 
@@ -74,11 +75,12 @@ struct ByRowStart {
   }
 };
 
-/// The parameter whose rows a load reads; null where it has one row, or is chosen from two.
-[[nodiscard]] ir::Op *objectOfRows(ir::Op &load);
+/// The parameter whose rows a load or store moves; null where it has one row, or is chosen from
+/// two.
+[[nodiscard]] ir::Op *objectOfRows(ir::Op &access);
 /// The number of elements in a row of it, where it is contiguous: where the next row begins. Or
 /// null.
-[[nodiscard]] ir::Value *rowElements(ir::Op &load);
+[[nodiscard]] ir::Value *rowElements(ir::Op &access);
 
 /// Bytes that a load brings to shared memory ahead of its use, as the memory system sees them: rows
 /// shorter than a line of 128 bytes cost more than their bytes. 0 of other operations.
