@@ -398,13 +398,26 @@ bool BodyLowering::storeInLoop(
   GroupLoop(b, positions, access.rank())
       .run([&](llvm::Value *group, llvm::ArrayRef<llvm::Value *> first) {
         llvm::Value *place = b.CreateInBoundsGEP(all, memory, {b.getInt32(0), group});
-        llvm::SmallVector<llvm::Value *, 4> at(first);
         const auto values = unpacked(element, b.CreateLoad(type, place), access.run.length);
-        for (auto [i, value] : llvm::enumerate(values)) {
-          at[access.run.dim] = b.CreateAdd(first[access.run.dim], b.getInt32(uint32_t(i)));
-          llvm::Value *address = access.address(at);
-          when(access.exists(at), "one", [&] { storeWord(to, value, address, access.bytes()); });
-        }
+        // Of a tile that ends anywhere, most groups exist as a whole or not at all.
+        const TileAccess::Part part = access.existingOfRun(first);
+        llvm::Value *isWhole =
+            b.CreateAnd(access.isDense, b.CreateICmpEQ(b.CreateSub(part.end, part.begin),
+                                                       b.getInt32(access.run.length)));
+        when(isWhole, "neighbours", [&] {
+          llvm::Value *address = access.address(first);
+          for (auto [i, value] : llvm::enumerate(values))
+            storeWord(to, value, b.CreateConstGEP1_64(element, address, i), access.bytes());
+        });
+        llvm::Value *isAny = b.CreateICmpSLT(part.begin, part.end);
+        when(b.CreateAnd(isAny, b.CreateNot(isWhole)), "apart", [&] {
+          llvm::SmallVector<llvm::Value *, 4> at(first);
+          for (auto [i, value] : llvm::enumerate(values)) {
+            at[access.run.dim] = b.CreateAdd(first[access.run.dim], b.getInt32(uint32_t(i)));
+            llvm::Value *address = access.address(at);
+            when(access.exists(at), "one", [&] { storeWord(to, value, address, access.bytes()); });
+          }
+        });
       });
   return true;
 }

@@ -103,7 +103,14 @@ llvm::Value *TileAccess::exists(const Layout::Position &at) {
   return all ? all : b.getTrue();
 }
 
-TileAccess::Part TileAccess::existingOfRun(const Layout::Position &at) {
+TileAccess::Part TileAccess::existingOfRun(const Layout::Position &at) const {
+  llvm::SmallVector<llvm::Value *, 4> positions;
+  for (unsigned d = 0; d < view_.dims.size(); ++d)
+    positions.push_back(b.getInt32(uint32_t(at[d])));
+  return existingOfRun(positions);
+}
+
+TileAccess::Part TileAccess::existingOfRun(llvm::ArrayRef<llvm::Value *> at) const {
   const auto ofRun = [&](llvm::Value *x) {
     x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt32(0));
     return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, b.getInt32(run.length));
@@ -111,7 +118,7 @@ TileAccess::Part TileAccess::existingOfRun(const Layout::Position &at) {
   Part part{};
   llvm::Value *isInside = b.getTrue();
   for (unsigned d = 0; d < view_.dims.size(); ++d) {
-    llvm::Value *position = b.CreateAdd(first_[d], b.getInt32(uint32_t(at[d])));
+    llvm::Value *position = b.CreateAdd(first_[d], at[d]);
     if (d != run.dim)
       isInside = b.CreateAnd(isInside, b.CreateICmpULT(position, span_[d]));
     else

@@ -38,7 +38,8 @@ public:
   struct Part {
     llvm::Value *begin, *end;
   };
-  [[nodiscard]] Part existingOfRun(const ir::Layout::Position &at);
+  [[nodiscard]] Part existingOfRun(const ir::Layout::Position &at) const;
+  [[nodiscard]] Part existingOfRun(llvm::ArrayRef<llvm::Value *> at) const;
   /// The same of positions of thread 0 that are known at run time, i32 a dimension.
   [[nodiscard]] llvm::Value *address(llvm::ArrayRef<llvm::Value *> at) const;
   [[nodiscard]] llvm::Value *exists(llvm::ArrayRef<llvm::Value *> at) const;
