@@ -15,7 +15,8 @@ Products (one GPU): M of 1 to 16384, log-uniform, half of them odd. N and K of 2
 log-uniform, multiples of 8 (of 16 for f8), but in a share of `--unaligned` neither is. Layers: the
 same, M of all ranks and N and K of one rank's product. Collectives: 4 KiB to 256 MiB, log-uniform.
 Joined: kernels that join communication with a product, a norm, a loss, attention, a layer, or the
-tokens of experts, and collectives that the others do not have, beside torch.
+tokens of experts, and collectives that the others do not have, beside torch; norms, softmax and a
+gated activation along rows, beside torch.compile.
 
 Needs what bench_gpu.py needs. What is measured goes to $OUT/regret.jsonl, else to FILE, a line at
 a time; with both, $OUT/regret.jsonl begins with what FILE holds. A measurement that hangs or breaks
@@ -160,7 +161,8 @@ def measure(options):
     from harness import Bench
 
     options.pin = {}
-    options.source = {"products": os.path.join(HERE, "products.dtile"), **dict(options.source)}
+    own = {name: os.path.join(HERE, f"{name}.dtile") for name in ("products", "rows")}
+    options.source = own | dict(options.source)
     options.heap = options.heap or (16384 if takes_ranks(options) else 256)
     bench = Bench(options.runs)
     log = regret_log.Log(options.measurements, f"{bench.ranks} × {machine()}",

@@ -19,6 +19,7 @@ from regret_expert_layers import attention_to_experts, grouped_gemm_ar, moe_laye
 from regret_experts import combine, combine_once, dispatch_prefill, dispatch_quantized, tp_mlp
 from regret_grids import cannon, heat_step, pipeline, summa
 from regret_guard import default_beside_peer, guarded, is_over, told
+from regret_rows import gated, layer_norm, rms_norm, softmax
 from regret_scaled import ag_row_scaled, row_scaled_rs, scaled_ag_gemm, scaled_gemm_rs
 
 EPS = 1e-5
@@ -159,7 +160,8 @@ OPERATIONS = {"all_reduce_norm": all_reduce_norm, "all_to_all_gemm": all_to_all_
               "pipeline": pipeline, "heat_step": heat_step, "broadcast": broadcast,
               "scatter": scatter, "gather": gather, "barrier": barrier,
               "ring_all_reduce": ring_all_reduce, "halving_all_reduce": halving_all_reduce,
-              "tree_all_reduce": tree_all_reduce}
+              "tree_all_reduce": tree_all_reduce, "rms_norm": rms_norm, "layer_norm": layer_norm,
+              "softmax": softmax, "gated": gated}
 
 
 def measure(bench, options, log, drawn):

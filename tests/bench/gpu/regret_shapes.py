@@ -226,7 +226,8 @@ def elements(rng, ranks, unaligned):
     return 1, count | 1 if rng.random() < unaligned else count - count % 8, 0
 
 
-def cross_entropy(rng, ranks, unaligned):
+def matrix(rng, ranks, unaligned):
+    """Rows of 256 to 32768 elements."""
     return rows(rng), sides(rng, 8, unaligned)[0], 0
 
 
@@ -257,7 +258,7 @@ def blocks_of_matrices(rng, ranks, unaligned):
 JOINED_SIZES = {
     "all_reduce_norm": lambda rng, ranks, unaligned: (rows(rng), rng.choice(HIDDEN), 0),
     "all_to_all_gemm": products_of_rows(8, 1), "ulysses": heads_of(1),
-    "ulysses_attention": heads_of(1), "cross_entropy": cross_entropy,
+    "ulysses_attention": heads_of(1), "cross_entropy": matrix,
     "int8_gemm_ar": int8_gemm_ar, "split_k_gemm": split_k_gemm, "causal_ulysses": heads_of(1),
     "causal_gathered_attention": heads_of(2), "flash_decode": flash_decode,
     "tp_mlp": products_of_rows(8, 1), "dispatch_prefill": tokens_of(4096),
@@ -276,6 +277,7 @@ JOINED_SIZES = {
     "broadcast": elements, "scatter": elements, "gather": elements,
     "barrier": lambda rng, ranks, unaligned: (1, 1, 0),
     "ring_all_reduce": elements, "halving_all_reduce": elements, "tree_all_reduce": elements,
+    "rms_norm": matrix, "layer_norm": matrix, "softmax": matrix, "gated": matrix,
 }
 
 

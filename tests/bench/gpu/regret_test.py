@@ -136,7 +136,11 @@ class Drawing(unittest.TestCase):
         ops = dict(re.findall(r'"(\w+)": (\w+)[,}]', text[text.index("OPERATIONS = "):]))
         self.assertEqual(tuple(ops), tuple(shapes.JOINED_SIZES))
         programs = re.findall(r'kernel_of\(bench, options, "(\w+)",\s+"?(\w+)', text)
-        self.assertEqual(len(programs), len(ops))
+        with open(os.path.join(regret.HERE, "regret_rows.py"), encoding="utf-8") as file:
+            of_rows = re.findall(r'= row_kernel\("(\w+)"', file.read())
+        with open(os.path.join(regret.HERE, "rows.dtile"), encoding="utf-8") as file:
+            self.assertEqual(re.findall(r"^kernel (\w+)", file.read(), re.MULTILINE), of_rows)
+        self.assertEqual(len(programs) + len(of_rows), len(ops))
         for program, kernel in programs:
             path = os.path.join(EXAMPLES, program, program + ".dtile")
             with open(path, encoding="utf-8") as file:
