@@ -57,6 +57,9 @@ struct TargetOptions {
   /// GPUs: times of this machine in place of those of the architecture's, whose code it shares
   /// (TargetFacts::sharesCode); null for these.
   const TargetFacts *machine = nullptr;
+  /// The bits of a row do not depend on how many rows there are. GPUs: one function for all
+  /// launches, as those of a kind may contract other products and sums.
+  bool isBatchInvariant = false;
   /// Object files: runs the device's assembler where it is found, so that nobody has to when the
   /// program starts.
   bool assemble = true;
@@ -102,9 +105,9 @@ public:
   /// order); nothing where the model cannot say.
   [[nodiscard]] virtual std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes,
                                                           int64_t ranks) = 0;
-  /// Whether tiles that the kernel loads by TMA are such, in that launch, that TMA cannot describe
-  /// them.
-  [[nodiscard]] virtual bool lacksTma(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+  /// Whether that launch moves tiles in parts of words of 16 bytes: tiles that TMA cannot describe;
+  /// in kernels without TMA any.
+  [[nodiscard]] virtual bool movesParts(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
     return false;
   }
   /// How the programs of a launch are shared whose sizes and scalars are these; nothing where they

@@ -147,6 +147,7 @@ backend::TargetOptions targetOptions(const Options &options, const TargetArch &t
   made.optLevel = unsigned(options.optLevel);
   made.assemble = options.assemble;
   made.isTraced = options.isTraced;
+  made.isBatchInvariant = options.batchInvariant;
   made.prints = options.prints;
   return made;
 }

@@ -39,6 +39,10 @@ llvm::FunctionCallee GpuModule::call(DeviceCall call) {
   return function;
 }
 
+const llvm::Function *GpuModule::declared(DeviceCall call) const {
+  return module.getFunction(kCalls[size_t(call)].name);
+}
+
 void GpuModule::needsMapped(const ir::Op &op, llvm::StringRef object) {
   if (mappedSite_ < 0)
     mappedSite_ = site(op, object);

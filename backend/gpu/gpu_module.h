@@ -4,6 +4,7 @@
 
 #include "backend/gpu/device.h"
 #include "backend/gpu/launch_kinds.h"
+#include "backend/gpu/whole_words.h"
 #include "backend/launch/frame.h"
 #include "backend/llvm/lowering.h"
 #include "backend/runtime/device_abi.h"
@@ -28,6 +29,8 @@ struct CodeOptions {
   bool debugInfo = false;
   /// Kernels run only where each rank addresses the memory of all others.
   bool areMapped = true;
+  /// Kernels have one function for all launches.
+  bool isBatchInvariant = false;
   /// Bodies may print.
   bool prints = false;
   /// Bodies record what they do where a team is traced.
@@ -40,14 +43,18 @@ public:
   GpuModule(ir::Module &source, llvm::Module &module, const Device &device,
             const CodeOptions &options)
       : ModuleLowering(source, module, options.debugInfo), device(device),
-        areMapped(options.areMapped), prints(options.prints), isTraced(options.isTraced) {}
+        areMapped(options.areMapped), isBatchInvariant(options.isBatchInvariant),
+        prints(options.prints), isTraced(options.isTraced) {}
 
   const Device &device;
   const bool areMapped;
+  const bool isBatchInvariant;
   const bool prints;
   const bool isTraced;
 
   [[nodiscard]] llvm::FunctionCallee call(DeviceCall call);
+  /// That function, or null where nothing has called it.
+  [[nodiscard]] const llvm::Function *declared(DeviceCall call) const;
   /// The number of a place in the kernel's list of sites; `what` names the object or is the message
   /// of an assert.
   [[nodiscard]] int32_t site(const ir::Op &op, llvm::StringRef what);
@@ -136,6 +143,8 @@ struct KernelScaffold {
   mutable llvm::DenseMap<const ir::Op *, llvm::Function *> expected;
   /// What is known of launches by their kind.
   mutable llvm::SmallVector<LaunchFact, 8> facts;
+  /// Accesses of tiles that may be known to be of whole words, when the function is complete.
+  mutable std::vector<WholeWords::Access> accesses;
 };
 
 /// Bodies of a space that a program runs: first, first + step, … below count. All i64.
@@ -165,9 +174,16 @@ struct BodyRange {
 /// Those, and what else a program has.
 [[nodiscard]] unsigned launchedThreads(ir::Op &kernel);
 
-/// Emits the GPU function of a kernel, called `entry`. The frame's places must be known. Returns
-/// what is known of launches by their kind.
-llvm::SmallVector<LaunchFact, 8> lowerKernel(GpuModule &module, ir::Op &kernel,
-                                             const launch::Frame &frame, llvm::StringRef entry);
+/// What is known of a kernel's launches.
+struct LoweredKernel {
+  /// By their kind.
+  llvm::SmallVector<LaunchFact, 8> facts;
+  /// Without tensor maps: what launches of plain kinds are.
+  WholeWords words;
+};
+
+/// Emits the GPU function of a kernel, called `entry`. The frame's places must be known.
+LoweredKernel lowerKernel(GpuModule &module, ir::Op &kernel, const launch::Frame &frame,
+                          llvm::StringRef entry);
 
 } // namespace dtile::backend::gpu

@@ -47,6 +47,7 @@ struct Compiled {
   ir::Op *source = nullptr;
   launch::DeviceImage image;
   llvm::SmallVector<LaunchFact, 8> facts;
+  WholeWords words;
   KernelFunctions functions;
 };
 
@@ -122,16 +123,20 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   image.launchTime = launchTime(kernel, machine);
   image.pairTime = int32_t(machine.timing.pairStart);
   image.linkRate = std::max(int32_t(std::lround(machine.timing.linkRate)), 1);
-  compiled.facts = gpu::lowerKernel(module, kernel, frame, name);
+  LoweredKernel lowered = gpu::lowerKernel(module, kernel, frame, name);
+  compiled.facts = std::move(lowered.facts);
+  compiled.words = std::move(lowered.words);
   const auto isLarge = [&] {
     const auto count = [&](OpKind kind) {
       return llvm::count_if(kernel.body().ops(), [&](const Op &op) { return op.is(kind); });
     };
     return count(OpKind::SignalParam) > 0 || count(OpKind::Space) > 1;
   };
-  if (frame.tensorMaps().empty() || isLarge())
+  if (frame.tensorMaps().empty())
+    compiled.functions.own = OwnFunctions::WholeWords;
+  else if (isLarge())
     compiled.functions.own = OwnFunctions::Plain;
-  compiled.functions.needTma = kernel.get(ir::attr::needs_tma);
+  compiled.functions.wholeWords = kernel.get(ir::attr::whole_words);
   for (auto [row, entry] :
        llvm::zip_equal(image.entries, entriesOf(name, compiled.facts, compiled.functions)))
     row = entry;
@@ -168,7 +173,9 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   }
   image.partialBytes = partialBytes(kernel, bodyThreads(kernel));
   if (!frame.tensorMaps().empty())
-    image.byTma = lowerByTma(host_, frame, prefix + ".by_tma");
+    image.loading = lowerByTma(host_, frame, prefix + ".loading");
+  else if (!compiled.facts.empty())
+    image.loading = lowerInWholeWords(host_, frame, compiled.words, prefix + ".loading");
   image.mappedSite = module.takeMappedSite();
   for (const GpuModule::Site &site : module.takeSites())
     image.sites.push_back(host_.siteValue(*site.op, site.what));
@@ -195,6 +202,7 @@ llvm::Error DeviceCompiler::run() {
     GpuModule module(source_, *code_, device_,
                      {.debugInfo = options_.debugInfo,
                       .areMapped = options_.shmem == "p2p",
+                      .isBatchInvariant = options_.isBatchInvariant,
                       .prints = options_.prints,
                       .isTraced = options_.isTraced});
     for (Op &op : source_.body().ops())

@@ -40,6 +40,11 @@ llvm::Value *KernelFunction::launchFact(llvm::Value *fact, const InKinds &in) {
   return fact;
 }
 
+void KernelFunction::noteWholeWords(WholeWords::Access access) {
+  if (kernel_.layout->tensorMaps().empty() && !gpu_.isBatchInvariant)
+    kernel_.accesses.push_back(std::move(access));
+}
+
 Parts KernelFunction::outside(ir::Value *value) {
   if (partTypes(value->type()).empty())
     return {};

@@ -45,6 +45,8 @@ public:
   [[nodiscard]] llvm::Value *frameAddress(int64_t offset);
   /// Says what a value, which is the same in all threads of a launch, is in each kind of launch.
   llvm::Value *launchFact(llvm::Value *fact, const InKinds &in);
+  /// An access that moves whole words where the frame's words are so.
+  void noteWholeWords(WholeWords::Access access);
 
 protected:
   Parts outside(ir::Value *value) override;

@@ -129,6 +129,7 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
   if (machine.clusterPrograms > 1 && !spaces_.empty() && mayPairBodies(*spaces_.front()))
     pairedDimension_ = ir::TileOrder::fromSpace(*spaces_.front()).pairedDimension();
   ir::walk(kernel, [&](Op &op) {
+    usesTma_ |= ir::comesVia(op, ir::LoadPath::Tma);
     if (op.is(OpKind::If) && op.enclosing(OpKind::Space))
       doRanksDiffer_ |= ir::dependsOn(op.operand(0), [](const ir::Value &from) {
         return from.definingOp() && from.definingOp()->is(OpKind::Rank);
@@ -245,10 +246,14 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
   return made;
 }
 
-bool GpuLaunchEstimate::lacksTma(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+bool GpuLaunchEstimate::movesParts(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
   record(sizes_);
   Work work;
-  return setLaunch(sizes, ranks, /*rank=*/0, work) && !isByTma();
+  if (!setLaunch(sizes, ranks, /*rank=*/0, work))
+    return false;
+  if (usesTma_)
+    return !isByTma();
+  return llvm::any_of(recorded_, [](const RecordedBodies &space) { return space.movesParts(); });
 }
 
 std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {

@@ -23,7 +23,7 @@ public:
   std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
   std::optional<LaunchTimeline> timeline(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
   bool isPossible() const override { return isPossible_; }
-  bool lacksTma(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
+  bool movesParts(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
   std::optional<model::ProgramShares> share(const model::KnownSizes &sizes, int64_t ranks) override;
 
 private:
@@ -69,6 +69,7 @@ private:
   std::vector<RecordedBodies> recorded_;
   std::vector<ir::Value *> recordedFor_;
   bool isPossible_ = true;
+  bool usesTma_ = false;
   /// Whether bodies do something only on some ranks.
   bool doRanksDiffer_ = false;
 };

@@ -27,16 +27,21 @@ struct KindsOfFunction {
   unsigned first = 0, end = 0;
 };
 
+using Functions = llvm::SmallVector<KindsOfFunction, DTILE_LAUNCH_KINDS>;
+
 /// In the order of the kinds; the last is the kernel's own function, the others are copies of it.
-llvm::SmallVector<KindsOfFunction, DTILE_LAUNCH_KINDS> functionsOf(llvm::ArrayRef<LaunchFact> facts,
-                                                                   KernelFunctions functions) {
+Functions functionsOf(llvm::ArrayRef<LaunchFact> facts, KernelFunctions functions) {
   if (facts.empty())
     return {{0, DTILE_LAUNCH_KINDS}};
-  const unsigned end = DTILE_LAUNCH_KINDS - unsigned(functions.needTma);
+  const unsigned end = DTILE_LAUNCH_KINDS - unsigned(functions.wholeWords);
   static_assert(DTILE_LAUNCH_COPIED == DTILE_LAUNCH_KINDS - 1 && DTILE_LAUNCH_PLAIN == 0);
   if (functions.own == OwnFunctions::Plain)
     return {{0, 1}, {1, end}};
-  llvm::SmallVector<KindsOfFunction, DTILE_LAUNCH_KINDS> made;
+  if (functions.own == OwnFunctions::WholeWords)
+    return functions.wholeWords
+               ? Functions{{0, DTILE_LAUNCH_COPIED}}
+               : Functions{{0, DTILE_LAUNCH_COPIED}, {DTILE_LAUNCH_COPIED, DTILE_LAUNCH_KINDS}};
+  Functions made;
   for (unsigned kind = 0; kind < end; ++kind)
     made.push_back({kind, kind + 1});
   return made;
@@ -59,7 +64,7 @@ entriesOf(llvm::StringRef entry, llvm::ArrayRef<LaunchFact> facts, KernelFunctio
   const auto all = functionsOf(facts, functions);
   for (const auto &[i, one] : llvm::enumerate(all))
     for (unsigned kind = one.first; kind < one.end; ++kind)
-      entries[kind] = (entry + (i + 1 < all.size() ? kKinds[kind].suffix : "")).str();
+      entries[kind] = (entry + (i + 1 < all.size() ? kKinds[one.first].suffix : "")).str();
   return entries;
 }
 

@@ -34,16 +34,16 @@ struct LaunchFact {
   InKinds in;
 };
 
-/// Which launches have functions of their own: those of each kind, or only plain ones. Without
-/// tensor maps, what others share is not known. Kernels with signals or several spaces are large
-/// and take long to compile, and most of their launches are plain.
-enum class OwnFunctions { All, Plain };
+/// Which launches have functions of their own: those of each kind, only plain ones, or those that
+/// move all tiles in whole words. Without tensor maps, programs share nothing. Kernels with signals
+/// or several spaces are large and take long to compile, and most of their launches are plain.
+enum class OwnFunctions { All, Plain, WholeWords };
 
 /// The functions that a kernel has.
 struct KernelFunctions {
   OwnFunctions own = OwnFunctions::All;
   /// None for DTILE_LAUNCH_COPIED: such launches are those of other variants.
-  bool needTma = false;
+  bool wholeWords = false;
 };
 
 /// Names of a kernel's functions, by dtile_launch_kind. Kinds that share a function have one name;

@@ -544,8 +544,17 @@ unsigned launchedThreads(Op &kernel) {
   return bodyThreads(kernel) + (hasStagedLoads(kernel) ? TargetFacts::kHelperThreads : 0);
 }
 
-llvm::SmallVector<LaunchFact, 8> lowerKernel(GpuModule &module, Op &kernel,
-                                             const launch::Frame &frame, llvm::StringRef entry) {
+/// What a complete function says of its launches.
+static LoweredKernel known(GpuModule &module, const KernelScaffold &scaffold) {
+  LoweredKernel known{std::move(scaffold.facts), {}};
+  for (const WholeWords::Access &access : scaffold.accesses)
+    if (known.words.require(scaffold.loaded, module.declared(DeviceCall::peer), access))
+      known.facts.push_back({access.inWords, {.plain = 1, .split = 1, .shared = 1}});
+  return known;
+}
+
+LoweredKernel lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame,
+                          llvm::StringRef entry) {
   SharedMemoryFit memory(module, kernel);
   do {
     KernelScaffold scaffold;
@@ -554,7 +563,7 @@ llvm::SmallVector<LaunchFact, 8> lowerKernel(GpuModule &module, Op &kernel,
     scaffold.threads = launchedThreads(kernel);
     KernelLowering(module, scaffold).lower(entry);
     if (memory.fits())
-      return scaffold.facts;
+      return known(module, scaffold);
     scaffold.function->eraseFromParent();
     for (const auto &[signal, function] : scaffold.expected)
       function->eraseFromParent();

@@ -2,6 +2,7 @@
 // Whether a launch loads by TMA, and how many bodies it has whose programs share loads.
 #include "backend/gpu/paired_bodies.h"
 
+#include "backend/gpu/launch_function.h"
 #include "backend/runtime/kernel_abi.h"
 #include "ir/core/tile_order.h"
 #include "ir/model/op_cost.h"
@@ -13,30 +14,20 @@ using llvm::Value;
 
 namespace {
 
-/// Functions of the frame alone.
-class LaunchFunction : public launch::FrameFunction {
+class TmaFunction : public LaunchFunction {
 public:
-  using FrameFunction::FrameFunction;
-
-  llvm::Function *lower(llvm::StringRef name, llvm::function_ref<Value *()> value) {
-    llvm::Function *function = launch_.function(
-        name, llvm::FunctionType::get(b.getInt64Ty(), {b.getPtrTy()}, /*isVarArg=*/false));
-    begin(function, 0);
-    b.CreateRet(value());
-    end();
-    return function;
-  }
+  using LaunchFunction::LaunchFunction;
 
   Value *byTma() {
     Value *all = b.getTrue();
     for (const auto &map : layout_->tensorMaps())
-      all = b.CreateAnd(all, b.CreateICmpEQ(loadFrame(map->usable, b.getInt64Ty()),
-                                            b.getInt64(launch::Frame::kWholeMap)));
+      all =
+          b.CreateAnd(all, b.CreateICmpEQ(word(map->usable), b.getInt64(launch::Frame::kWholeMap)));
     const bool isUnstaged = llvm::any_of(layout_->kernel().body().ops(), [](Op &op) {
       return op.is(ir::OpKind::Space) && model::hasUnstagedBody(op);
     });
-    return b.CreateSelect(all, b.getInt64(DTILE_BY_TMA),
-                          b.getInt64(isUnstaged ? DTILE_UNSTAGED : DTILE_BY_COPY_WARPS));
+    return b.CreateSelect(all, b.getInt64(DTILE_WHOLE_WORDS),
+                          b.getInt64(isUnstaged ? DTILE_UNSTAGED : DTILE_IN_PARTS));
   }
 
   Value *pairedCount(Op &space) {
@@ -59,13 +50,13 @@ bool mayPairBodies(Op &space) {
 
 llvm::Function *lowerByTma(launch::LaunchModule &module, const launch::Frame &frame,
                            llvm::StringRef name) {
-  LaunchFunction function(module, &frame);
+  TmaFunction function(module, &frame);
   return function.lower(name, [&] { return function.byTma(); });
 }
 
 llvm::Function *lowerPairedCount(launch::LaunchModule &module, const launch::Frame &frame,
                                  Op &space, llvm::StringRef name) {
-  LaunchFunction function(module, &frame);
+  TmaFunction function(module, &frame);
   return function.lower(name, [&] { return function.pairedCount(space); });
 }
 

@@ -10,7 +10,7 @@ namespace dtile::backend::gpu {
 /// Whether programs of a cluster may share loads of a space's bodies.
 [[nodiscard]] bool mayPairBodies(ir::Op &space);
 
-/// Emits `i64 by_tma(frame)`: a dtile_loading (kernel_abi.h).
+/// Emits `i64 loading(frame)` of a kernel with tensor maps: a dtile_loading (kernel_abi.h).
 [[nodiscard]] llvm::Function *lowerByTma(launch::LaunchModule &module, const launch::Frame &frame,
                                          llvm::StringRef name);
 

@@ -49,10 +49,15 @@ RecordedBodies::RecordedBodies(ir::Op &space, llvm::ArrayRef<ir::Value *> sizes,
     pairedTime_ = model::BodyTime<model::TimeDomain>(domain, machine, together_, running_, &facts,
                                                      /*isPaired=*/true)
                       .bodyTime(space.body());
-  unaligned_ = a.real(0);
+  unaligned_ = movesParts_ = a.real(0);
   ir::walk(space, [&](ir::Op &op) {
-    if (ir::comesVia(op, ir::LoadPath::Tma))
-      unaligned_ = domain.larger(unaligned_, domain.byRowStart(op, {.anywhere = 1}));
+    const bool isByTma = ir::comesVia(op, ir::LoadPath::Tma);
+    const bool isOfTile = (op.is(ir::OpKind::Load) && op.result()->type().isTile()) ||
+                          (op.is(ir::OpKind::Store) && op.operand(0)->type().isTile());
+    if (!isByTma && !isOfTile)
+      return;
+    model::Slot &any = isByTma ? unaligned_ : movesParts_;
+    any = domain.larger(any, domain.byRowStart(op, {.anywhere = 1}));
   });
   words_ = a.initial();
 }
@@ -78,6 +83,8 @@ std::optional<llvm::SmallVector<int64_t, 4>> RecordedBodies::counts() const {
 }
 
 bool RecordedBodies::isUnaligned() const { return real(unaligned_) != 0; }
+
+bool RecordedBodies::movesParts() const { return real(movesParts_) != 0; }
 
 BodyMeans RecordedBodies::means(llvm::ArrayRef<int64_t> counts, double together, double running,
                                 bool isPaired) {

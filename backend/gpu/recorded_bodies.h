@@ -35,6 +35,8 @@ public:
   [[nodiscard]] std::optional<llvm::SmallVector<int64_t, 4>> counts() const;
   /// Whether TMA cannot describe a tensor that it is to load.
   [[nodiscard]] bool isUnaligned() const;
+  /// Whether threads load or store tiles whose rows begin anywhere.
+  [[nodiscard]] bool movesParts() const;
   /// With `together` programs on a processor and `running` on all. `isPaired`: two programs share
   /// loads. Of a space with `counts` of at least one in each dimension, or no means.
   [[nodiscard]] BodyMeans means(llvm::ArrayRef<int64_t> counts, double together, double running,
@@ -57,7 +59,7 @@ private:
   std::vector<model::Slot> sizes_;
   llvm::SmallVector<Dimension, 4> dimensions_;
   model::Slot together_ = model::kNoSlot, running_ = model::kNoSlot;
-  model::Slot time_, pairedTime_, latency_, shared_, remoteBytes_, unaligned_;
+  model::Slot time_, pairedTime_, latency_, shared_, remoteBytes_, unaligned_, movesParts_;
   std::vector<model::Word> words_;
 };
 

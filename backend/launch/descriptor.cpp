@@ -292,7 +292,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               m_.array(prefix + ".shared", pointer(), image.shared),
                               m_.array(prefix + ".remote", pointer(), image.remoteBytes),
                               m_.array(prefix + ".spaces", m_.abi.deviceSpace, spaces),
-                              image.byTma ? image.byTma : m_.null(),
+                              image.loading ? image.loading : m_.null(),
                               image.paired ? image.paired : m_.null(),
                               image.pairedWeight ? image.pairedWeight : m_.null(),
                               i32(image.sites.size()),

@@ -51,7 +51,7 @@ struct DeviceImage {
   std::vector<llvm::Constant *> counts, weights, latencies, shared, remoteBytes;
   std::vector<dtile_device_space> spaces;
   /// Null where nothing comes by TMA, and where programs share no loads.
-  llvm::Function *byTma = nullptr, *paired = nullptr, *pairedWeight = nullptr;
+  llvm::Function *loading = nullptr, *paired = nullptr, *pairedWeight = nullptr;
   /// Which variant of its kernel it is for this device, whether it looks to other ranks like
   /// another one, and what was chosen for it.
   int32_t variant = 0;

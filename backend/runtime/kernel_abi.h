@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 19
+#define DTILE_ABI_VERSION 20
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -189,19 +189,20 @@ typedef struct dtile_device_scratch {
   int32_t reserved;
 } dtile_device_scratch;
 
-/* How the tiles of staged spaces come in a launch. */
+/* How tiles are moved in a launch. */
 typedef enum dtile_loading {
-  DTILE_UNSTAGED = -1,     /* not all by TMA: all threads load them, and clusters share no loops */
-  DTILE_BY_COPY_WARPS = 0, /* copy warps load those that TMA cannot describe */
-  DTILE_BY_TMA = 1
+  DTILE_UNSTAGED = -1,  /* TMA cannot load all tiles: all threads do, and clusters share no loops */
+  DTILE_IN_PARTS = 0,   /* copy warps load those that TMA cannot; without TMA: some tiles are moved
+                           in parts of words */
+  DTILE_WHOLE_WORDS = 1 /* TMA loads all tiles; without TMA: all are moved in words of 16 bytes */
 } dtile_loading;
 
 /* Launches for which an image may have functions of their own. */
 typedef enum dtile_launch_kind {
-  DTILE_LAUNCH_PLAIN,  /* all tiles come by TMA, and programs share nothing */
+  DTILE_LAUNCH_PLAIN,  /* all tiles in whole words, and programs share nothing */
   DTILE_LAUNCH_SPLIT,  /* the same, but the programs of a cluster share loops */
   DTILE_LAUNCH_SHARED, /* the same, but programs share loads, or bodies of the last round */
-  DTILE_LAUNCH_COPIED, /* not all tiles come by TMA; all others */
+  DTILE_LAUNCH_COPIED, /* not all tiles in whole words; all others */
   DTILE_LAUNCH_KINDS
 } dtile_launch_kind;
 
@@ -247,8 +248,8 @@ typedef struct dtile_device_image {
   int64_t (*const *remote_bytes)(const void *frame, int64_t body, int64_t together,
                                  int64_t running);
   const dtile_device_space *spaces;
-  /* null where nothing comes by TMA; else the dtile_loading of this launch */
-  int64_t (*by_tma)(const void *frame);
+  /* the dtile_loading of this launch; null: always DTILE_WHOLE_WORDS */
+  int64_t (*loading)(const void *frame);
   /* null, or: how many bodies a launch by TMA has whose clusters of two programs share the loads of
    * an operand (pass multicast-operands), those that fill up pairs among them; 0 where no two
    * bodies have a tile in common */

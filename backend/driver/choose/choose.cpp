@@ -32,8 +32,9 @@ constexpr size_t kLocalKept = 4;
 constexpr size_t kOrdersTried = 16;
 /// Variants of a kernel that is an overlap with one of several plans.
 constexpr size_t kLeastOfPlan = 2;
-/// What a function for launches without TMA has to gain on average over these. They are few.
-constexpr double kLeastOfUnaligned = 0.03;
+/// What a function for launches that move parts of words has to gain on average over these. They
+/// are few.
+constexpr double kLeastOfUnaligned = 0.01;
 /// A size of which rows are no words.
 constexpr int64_t kOddSize = 4097;
 /// Samples that take longer are no sizes that anybody launches.
@@ -500,12 +501,12 @@ Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
   return std::move(found_);
 }
 
-/// Functions for tiles that TMA cannot describe are large, and few launches take them: they are
-/// those of the variants that are best for such launches. A variant of each protocol has one, as
-/// ranks choose a protocol without knowing each other's tensors.
+/// Functions for tiles that are moved in parts of words are large, and few launches take them: they
+/// are those of the variants that are best for such launches. A variant of each protocol has one,
+/// as ranks choose a protocol without knowing each other's tensors.
 void Search::leaveOutFunctions() {
   std::vector<std::vector<double>> times(found_.kept.size());
-  std::vector<char> mayLackTma(times.size());
+  std::vector<char> mayMoveParts(times.size());
   inParallel(times.size(), [&](size_t i) {
     const Variant &variant = found_.possible[found_.kept[i]];
     const auto made = prepare(session_, program_, *variant.instance, target_, {}, drift());
@@ -513,15 +514,15 @@ void Search::leaveOutFunctions() {
       return;
     backend::LaunchEstimate &estimate = *made->estimate;
     for (const SampleSizes &sample : samples_) {
-      const bool isAsked = estimate.lacksTma(sample.odd, sample.ranks);
+      const bool isAsked = estimate.movesParts(sample.odd, sample.ranks);
       times[i].push_back(isAsked ? estimate.nanoseconds(sample.odd, sample.ranks).value_or(kNone)
                                  : kNone);
     }
     const SampleSizes &any = samples_.front();
     const std::vector<int64_t> odd(any.sizes.size(), kOddSize);
-    mayLackTma[i] = estimate.lacksTma(odd, any.ranks) ? 1 : 0;
+    mayMoveParts[i] = estimate.movesParts(odd, any.ranks) ? 1 : 0;
   });
-  if (!llvm::all_of(mayLackTma, [](char one) { return one != 0; }))
+  if (!llvm::all_of(mayMoveParts, [](char one) { return one != 0; }))
     return;
   const std::vector<size_t> best = cover(times, times.size(), kLeastOfUnaligned);
   std::set<int32_t> protocols;
@@ -529,12 +530,12 @@ void Search::leaveOutFunctions() {
     protocols.insert(found_.possible[found_.kept[i]].protocol);
   for (const auto &[i, kept] : llvm::enumerate(found_.kept)) {
     Variant &variant = found_.possible[kept];
-    variant.needsTma = !llvm::is_contained(best, i) && !protocols.insert(variant.protocol).second;
+    variant.wholeWords = !llvm::is_contained(best, i) && !protocols.insert(variant.protocol).second;
   }
   // What was measured runs as it was measured.
   for (const std::optional<size_t> &wanted : found_.wanted)
     if (wanted)
-      found_.possible[*wanted].needsTma = false;
+      found_.possible[*wanted].wholeWords = false;
 }
 
 /// Whether what was assumed of the configurations that may be built is so.
@@ -673,7 +674,7 @@ struct VariantModel::Prepared : PreparedVariant {};
 
 VariantModel::VariantModel(Session &session, sema::Program &program, const Choosing &choosing,
                            const Variant &variant, const TargetArch &target, const Scalars &scalars)
-    : needsTma_(variant.needsTma) {
+    : wholeWords_(variant.wholeWords) {
   if (auto made = prepare(session, program, *variant.instance, target, scalars,
                           choosing.drift ? &*choosing.drift : nullptr))
     made_ = std::make_unique<Prepared>(Prepared{std::move(*made)});
@@ -683,7 +684,7 @@ VariantModel::VariantModel(VariantModel &&) noexcept = default;
 VariantModel &VariantModel::operator=(VariantModel &&) noexcept = default;
 
 std::optional<double> VariantModel::nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
-  if (needsTma_ && made_ && made_->estimate && made_->estimate->lacksTma(sizes, ranks))
+  if (wholeWords_ && made_ && made_->estimate && made_->estimate->movesParts(sizes, ranks))
     return std::nullopt;
   return nanosecondsPinned(sizes, ranks);
 }

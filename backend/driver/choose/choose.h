@@ -35,8 +35,8 @@ struct Variant {
   int32_t protocol = 0;
   /// Variants with the same text add up a row's numbers in the same order.
   std::string sums;
-  /// It has no function for launches with tiles that TMA cannot describe: others run these.
-  bool needsTma = false;
+  /// It has no function for launches that move tiles in parts of words: others run these.
+  bool wholeWords = false;
 };
 
 /// What was considered for a kernel on a target.
@@ -92,7 +92,7 @@ public:
   VariantModel &operator=(VariantModel &&) noexcept;
 
   /// The estimate for given sizes (in the order of Choosing::sizes) and ranks; nothing where the
-  /// model cannot say, or where the variant cannot run (Variant::needsTma).
+  /// model cannot say, or where the variant cannot run (Variant::wholeWords).
   [[nodiscard]] std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks);
   /// The same of a kernel with these constants alone, which runs all launches.
   [[nodiscard]] std::optional<double> nanosecondsPinned(llvm::ArrayRef<int64_t> sizes,
@@ -108,7 +108,7 @@ public:
 private:
   struct Prepared;
   std::unique_ptr<Prepared> made_;
-  bool needsTma_ = false;
+  bool wholeWords_ = false;
 };
 
 /// Whether other ranks see what a kernel does.

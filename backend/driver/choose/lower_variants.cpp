@@ -146,8 +146,8 @@ LoweredModule lowerVariants(Session &session, sema::Program &program,
     op.set(ir::attr::entry, entry);
     op.set(ir::attr::variant, row.number);
     op.set(ir::attr::protocol, row.variant.protocol);
-    if (row.variant.needsTma)
-      op.set(ir::attr::needs_tma, true);
+    if (row.variant.wholeWords)
+      op.set(ir::attr::whole_words, true);
     op.set(ir::attr::constants, text(row.variant.constants));
     op.set(ir::attr::name, row.number == 0 ? entry : entry + "$" + std::to_string(row.number));
   }

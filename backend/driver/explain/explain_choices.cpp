@@ -71,7 +71,7 @@ void printTimes(const std::vector<Timed> &timed, const Constants *measured, llvm
 
 void printVariants(const Choosing &choosing, llvm::raw_ostream &os) {
   const bool isAnyForTma =
-      llvm::any_of(choosing.kept, [&](size_t i) { return choosing.possible[i].needsTma; });
+      llvm::any_of(choosing.kept, [&](size_t i) { return choosing.possible[i].wholeWords; });
   std::vector<Row> rows = {{"variant", "constants", "protocol"}};
   if (isAnyForTma)
     rows.front().push_back("launches");
@@ -80,7 +80,7 @@ void printVariants(const Choosing &choosing, llvm::raw_ostream &os) {
     rows.push_back(
         {std::to_string(number), text(variant.constants), std::to_string(variant.protocol)});
     if (isAnyForTma)
-      rows.back().push_back(variant.needsTma ? "with rows for TMA" : "all");
+      rows.back().push_back(variant.wholeWords ? "in whole words" : "all");
   }
   printTable(rows, os);
 }

@@ -84,8 +84,9 @@ struct LoadedImage {
   const dtile_device_image *image = nullptr;
   /// By dtile_launch_kind.
   FunctionHandle functions[DTILE_LAUNCH_KINDS] = {};
-  /// Programs of this rank that can be resident at once.
-  int64_t resident = 0;
+  /// Programs of this rank that can be resident at once, in launches that move all tiles in whole
+  /// words, and in others.
+  int64_t resident = 0, residentInParts = 0;
   /// The same in clusters of so many.
   int64_t inClusters[DTILE_MOST_PARTS + 1] = {};
 };

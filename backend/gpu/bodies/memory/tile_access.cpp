@@ -8,6 +8,9 @@ using ir::Layout;
 
 namespace {
 
+/// Smaller tiles do not decide how a launch is.
+constexpr int64_t kLeastBytes = 512;
+
 llvm::Value *both(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y) {
   return x ? b.CreateAnd(x, y) : y;
 }
@@ -62,6 +65,20 @@ TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &inf
   }
   llvm::Value *rest = b.CreateAnd(sum, b.getInt64(size - 1));
   aligned = b.CreateAnd(isDense, b.CreateICmpEQ(rest, b.getInt64(0)));
+  if (llvm::product_of(info.shape, int64_t(bytes_)) >= kLeastBytes)
+    body.noteWholeWords(wholeWords(info, low));
+}
+
+WholeWords::Access TileAccess::wholeWords(const TileInfo &info,
+                                          llvm::ArrayRef<llvm::Value *> low) const {
+  const unsigned ofRun = llvm::Log2_32(run.length), ofWord = ofRun + llvm::Log2_32(bytes_);
+  WholeWords::Access access{aligned, {{low[run.dim], ofRun}, {span_[run.dim], ofRun}}, {}};
+  access.stride = view_.dims[run.dim].stride;
+  access.multiples.push_back({view_.data, ofWord});
+  for (unsigned d = 0; d < view_.dims.size(); ++d)
+    if (d != run.dim && info.extent(d) > 1)
+      access.multiples.push_back({step_[d], ofWord});
+  return access;
 }
 
 void TileAccess::beginWay() {

@@ -48,6 +48,10 @@ public:
   [[nodiscard]] size_t rank() const { return step_.size(); }
 
 private:
+  /// From what follows that `aligned` holds. `low`: the first position that exists, by dimension.
+  [[nodiscard]] WholeWords::Access wholeWords(const TileInfo &info,
+                                              llvm::ArrayRef<llvm::Value *> low) const;
+
   llvm::IRBuilder<> &b;
   const View &view_;
   llvm::Type *element_;

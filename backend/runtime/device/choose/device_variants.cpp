@@ -138,13 +138,14 @@ struct Assumed {
 
 /// Whether tiles come otherwise than by TMA, and no function of the image is for that.
 bool lacksFunction(const dtile_device_image &image, const void *frame) {
-  return !image.entries[DTILE_LAUNCH_COPIED] && image.by_tma && image.by_tma(frame) != DTILE_BY_TMA;
+  return !image.entries[DTILE_LAUNCH_COPIED] && image.loading &&
+         image.loading(frame) != DTILE_WHOLE_WORDS;
 }
 
 /// For which of an image's functions a launch is.
 dtile_launch_kind kindOf(const dtile_device_image &image, const void *frame, const Plan &plan,
                          const dtile_device_launch &words) {
-  if (image.by_tma && image.by_tma(frame) != DTILE_BY_TMA)
+  if (image.loading && image.loading(frame) != DTILE_WHOLE_WORDS)
     return DTILE_LAUNCH_COPIED;
   if (plan.paired || words.divided != 0)
     return DTILE_LAUNCH_SHARED;
@@ -189,9 +190,9 @@ private:
   }
 
   [[nodiscard]] int64_t loading() const {
-    return image_.by_tma ? image_.by_tma(frame_) : int64_t{DTILE_BY_TMA};
+    return image_.loading ? image_.loading(frame_) : int64_t{DTILE_WHOLE_WORDS};
   }
-  [[nodiscard]] bool byTma() const { return loading() == DTILE_BY_TMA; }
+  [[nodiscard]] bool inWholeWords() const { return loading() == DTILE_WHOLE_WORDS; }
 
   void fill(PerSpace &out, int64_t (*const *of)(const void *, int64_t, int64_t, int64_t),
             dtile_device_load load) const {
@@ -201,13 +202,14 @@ private:
 
   /// Without clusters of programs that share sums.
   [[nodiscard]] Plan alone() {
-    const Plan first = plan(1, variant_.resident);
+    const int64_t resident = inWholeWords() ? variant_.resident : variant_.residentInParts;
+    const Plan first = plan(1, resident);
     const int64_t bodies = std::accumulate(bodies_, bodies_ + desc_.nspaces, int64_t{0});
     if (first.divided == 0 || first.programs <= bodies)
       return first;
     // More programs run than bodies were counted.
-    const Plan divided = plan(1, variant_.resident, {.running = first.programs});
-    const Plan whole = plan(1, variant_.resident, {.mayDivide = false});
+    const Plan divided = plan(1, resident, {.running = first.programs});
+    const Plan whole = plan(1, resident, {.mayDivide = false});
     return divided.nanoseconds < whole.nanoseconds ? divided : whole;
   }
 
@@ -223,7 +225,7 @@ private:
     const bool divides = std::any_of(spaces, spaces + desc_.nspaces,
                                      [](const dtile_device_space &s) { return s.divide > 0; });
     const bool mayDivide = divides && assumed.mayDivide && parts == 1 &&
-                           resident <= DTILE_DEVICE_PARTIAL_PROGRAMS && byTma();
+                           resident <= DTILE_DEVICE_PARTIAL_PROGRAMS && inWholeWords();
     for (int32_t s = 0; s < desc_.nspaces && !mayDivide; ++s)
       spaces[s].divide = 0;
     // What runs at once decides how long bodies take.
@@ -233,7 +235,7 @@ private:
     if (parts > 1 && loading() == DTILE_UNSTAGED)
       return {};
     // Threads that load have filled the ring long after TMA would, and take no bodies in turn.
-    if (parts > 1 && !byTma() &&
+    if (parts > 1 && !inWholeWords() &&
         std::accumulate(bodies, bodies + desc_.nspaces, int64_t{0}) > resident)
       return {};
     const dtile_device_load load =
@@ -274,7 +276,7 @@ private:
           dtile_launch_time(desc_.nspaces, spaces, bodies, weights, latencies, plan.first);
       plan.divided =
           dtile_divided_spaces(desc_.nspaces, spaces, bodies, weights, latencies, plan.first);
-      if (parts == 1 && image_.paired && byTma())
+      if (parts == 1 && image_.paired && inWholeWords())
         pair(plan, {spaces, bodies, weights, latencies}, load);
     }
     if (image_.link_rate == 0)
@@ -395,8 +397,8 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
       return inWords(std::move(status));
     module.isAttached = true;
   }
-  // A launch may take any of the functions: as many programs as the one allows that allows fewest.
-  int32_t each = INT32_MAX;
+  // As many programs as the function allows that allows fewest, of those that a launch may take.
+  int32_t each = INT32_MAX, inParts = INT32_MAX;
   for (int32_t kind = 0; kind < DTILE_LAUNCH_KINDS; ++kind) {
     int32_t its = 0;
     FunctionHandle &function = out->functions[kind];
@@ -407,9 +409,15 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
       status = device.residency(function, image.threads, image.shared_bytes, &its);
     if (!status.ok())
       return inWords(std::move(status));
-    each = std::min(each, its);
+    int32_t &fewest = kind == DTILE_LAUNCH_COPIED ? inParts : each;
+    fewest = std::min(fewest, its);
   }
-  out->resident = int64_t(each) * device.facts().multiprocessors / rank.sharers;
+  inParts = std::min(inParts, image.entries[DTILE_LAUNCH_COPIED] ? INT32_MAX : each);
+  const auto onDevice = [&](int32_t programs) {
+    return int64_t(programs) * device.facts().multiprocessors / rank.sharers;
+  };
+  out->resident = onDevice(each);
+  out->residentInParts = onDevice(inParts);
   // Ranks that share a GPU may leave no processors beside each other.
   const bool shares =
       image.paired || std::any_of(image.spaces, image.spaces + desc.nspaces,
@@ -421,14 +429,15 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
   for (int32_t size = 2; shares && rank.sharers == 1 && size <= DTILE_MOST_PARTS; ++size)
     out->inClusters[size] =
         int64_t(size) * device.clusters(last, image.threads, image.shared_bytes, size);
-  if (out->resident > 0)
+  if (std::min(out->resident, out->residentInParts) > 0)
     return {};
-  return {DTILE_INVALID,
-          format("kernel `%s` cannot be resident on GPU %d: a program of %d threads and %d bytes "
-                 "of shared memory does not fit%s; use smaller tiles%s",
-                 desc.name, device.facts().ordinal, image.threads, image.shared_bytes,
-                 each > 0 ? format(" %d times at once", rank.sharers).c_str() : "",
-                 rank.sharers > 1 ? " or fewer ranks a GPU" : "")};
+  return {
+      DTILE_INVALID,
+      format("kernel `%s` cannot be resident on GPU %d: a program of %d threads and %d bytes "
+             "of shared memory does not fit%s; use smaller tiles%s",
+             desc.name, device.facts().ordinal, image.threads, image.shared_bytes,
+             std::min(each, inParts) > 0 ? format(" %d times at once", rank.sharers).c_str() : "",
+             rank.sharers > 1 ? " or fewer ranks a GPU" : "")};
 }
 
 Status DeviceTeam::agreeOnVariants(const DeviceKernel &kernel) {
@@ -441,6 +450,7 @@ Status DeviceTeam::agreeOnVariants(const DeviceKernel &kernel) {
     for (const LoadedImage &variant : kernel.loaded[local].variants) {
       hash = (hash ^ uint64_t(variant.image->variant)) * 0x100000001b3u;
       hash = (hash ^ uint64_t(variant.resident)) * 0x100000001b3u;
+      hash = (hash ^ uint64_t(variant.residentInParts)) * 0x100000001b3u;
     }
     return hash;
   };

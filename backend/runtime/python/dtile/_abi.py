@@ -8,7 +8,7 @@ import platform
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
 
-ABI_VERSION = 19
+ABI_VERSION = 20
 MAX_RANK = 6
 
 # In the order of dtile_dtype.

@@ -562,7 +562,14 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   launch::lowerPrologue(hostModule, frame, "prologue")
       ->setLinkage(llvm::GlobalValue::ExternalLinkage);
   const EmulatedEngine::Lists lists = EmulatedEngine::lower(hostModule, frame, *kernel);
-  lowerKernel(gpuModule, *kernel, frame, "entry");
+  const LoweredKernel lowered = lowerKernel(gpuModule, *kernel, frame, "entry");
+  const bool hasWholeWords = frame.tensorMaps().empty() && !lowered.facts.empty();
+  if (hasWholeWords) {
+    lowerInWholeWords(hostModule, frame, lowered.words, "loading")
+        ->setLinkage(llvm::GlobalValue::ExternalLinkage);
+    splitByLaunchKind(*deviceCode->getFunction("entry"), lowered.facts,
+                      {.own = OwnFunctions::WholeWords});
+  }
   Hosts hosts(*kernel, gpuModule.takeMappedSite() >= 0);
   const std::vector<GpuModule::Site> sites = gpuModule.takeSites();
   printed.clear();
@@ -585,9 +592,14 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
     llvm::cantFail((*jit)->addIRModule(llvm::orc::ThreadSafeModule(std::move(*code), shared)));
   auto prologue = (*jit)->lookup("prologue");
   auto entry = (*jit)->lookup("entry");
-  if (!prologue || !entry) {
+  // Of launches in whole words; else there are no such functions.
+  auto plain = (*jit)->lookup(hasWholeWords ? "entry$plain" : "entry");
+  auto loading = (*jit)->lookup(hasWholeWords ? "loading" : "prologue");
+  if (!prologue || !entry || !plain || !loading) {
     std::string text = prologue ? "" : llvm::toString(prologue.takeError());
-    return text + (entry ? "" : llvm::toString(entry.takeError()));
+    for (auto *function : {&entry, &plain, &loading})
+      text += *function ? "" : llvm::toString(function->takeError());
+    return text;
   }
 
   Team team(ranks);
@@ -632,7 +644,6 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
     launch.flags |= DTILE_KERNEL_ENTRY_BARRIER;
   launch.num_ranks = ranks;
   launch.kernel_id = EmulatedTraces::kKernelId;
-  const auto run = entry->toPtr<KernelFunctionPointer>();
   const auto sharedBytes = size_t(gpuModule.takeSharedBytes());
   const auto threads = unsigned(kernel->get(ir::attr::threads));
   engine.open(**jit, lists, heaps, Team::kHeapWords * 8);
@@ -647,6 +658,9 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
       auto &frame = *frames.emplace_back(std::make_unique<FrameBytes>());
       if (prologue->toPtr<int32_t (*)(Launch *, void *)>()(&arguments, frame.bytes) != 0)
         return "the launch is refused";
+      const bool isWhole = hasWholeWords && loading->toPtr<int64_t (*)(const void *)>()(
+                                                frame.bytes) == DTILE_WHOLE_WORDS;
+      const auto run = (isWhole ? plain : entry)->toPtr<KernelFunctionPointer>();
       rank.team.trace = traces.queue(rank.number, launch.programs, rank.heap.data());
       launch.team = &rank.team;
       launch.kernel = &rank.kernel;

@@ -20,10 +20,10 @@ int64_t fastThenFar(const void *frame, int64_t, int64_t, int64_t) {
 int64_t slowUnaligned(const void *frame, int64_t, int64_t, int64_t) {
   return reinterpret_cast<uintptr_t>(static_cast<const Frame *>(frame)->x) % 16 == 0 ? 500 : 9000;
 }
-int64_t byTmaWhereAligned(const void *frame) {
+int64_t wholeWordsWhereAligned(const void *frame) {
   return reinterpret_cast<uintptr_t>(static_cast<const Frame *>(frame)->x) % 16 == 0
-             ? DTILE_BY_TMA
-             : DTILE_BY_COPY_WARPS;
+             ? DTILE_WHOLE_WORDS
+             : DTILE_IN_PARTS;
 }
 int64_t (*const kUnalignedWeights[])(const void *, int64_t, int64_t, int64_t) = {sendWeight,
                                                                                  slowUnaligned};
@@ -75,8 +75,8 @@ TEST_F(DeviceVariantsTest, takes_the_one_that_is_estimated_to_end_first) {
 TEST_F(DeviceVariantsTest, launches_the_function_for_its_kind) {
   const char *const entries[] = {"plain", "split", "shared", "copied"};
   std::copy(std::begin(entries), std::end(entries), images[0].entries);
-  images[0].by_tma = [](const void *frame) -> int64_t {
-    return static_cast<const Frame *>(frame)->n < 100 ? DTILE_BY_TMA : DTILE_BY_COPY_WARPS;
+  images[0].loading = [](const void *frame) -> int64_t {
+    return static_cast<const Frame *>(frame)->n < 100 ? DTILE_WHOLE_WORDS : DTILE_IN_PARTS;
   };
   kernel.desc.nimages = 1;
   ASSERT_TRUE(make({0}).ok());
@@ -84,16 +84,16 @@ TEST_F(DeviceVariantsTest, launches_the_function_for_its_kind) {
   EXPECT_EQ(machine.launches.back().function, "plain");
   (void)launchWithElements(128);
   EXPECT_EQ(machine.launches.back().function, "copied");
-  // What an image does not load by TMA is copied by nobody either.
-  images[0].by_tma = nullptr;
+  // An image without that function moves whole words always.
+  images[0].loading = nullptr;
   (void)launchWithElements(256);
   EXPECT_EQ(machine.launches.back().function, "plain");
 }
 
-// The second variant is the faster one, and has no function for what TMA cannot describe.
-TEST_F(DeviceVariantsTest, leaves_launches_without_tma_to_variants_that_have_a_function) {
+// The second variant is the faster one, and has no function for parts of words.
+TEST_F(DeviceVariantsTest, leaves_launches_in_parts_to_variants_that_have_a_function) {
   images[1].weights = kUnalignedWeights;
-  images[1].by_tma = byTmaWhereAligned;
+  images[1].loading = wholeWordsWhereAligned;
   images[1].entries[DTILE_LAUNCH_COPIED] = nullptr;
   ASSERT_TRUE(make({0}).ok());
   makeArgumentsBehind(0, 0, 64);
