@@ -53,6 +53,7 @@ private:
   [[nodiscard]] llvm::Value *bodiesTaken(llvm::IRBuilder<> &at, int32_t space);
   /// What the next launch counts from.
   void finish();
+  [[nodiscard]] bool isCounted() const;
   /// By all threads of so many programs, of which this one is number `program`; i64.
   void advanceSignals(llvm::ArrayRef<Op *> signals, llvm::Value *program, llvm::Value *programs);
   void advanceSignals(Op &signal, llvm::Value *first, llvm::Value *step);
@@ -368,6 +369,8 @@ void KernelLowering::finish() {
     });
     return;
   }
+  if (!isCounted())
+    return;
   llvm::Value *share = b.CreateCall(gpu_.call(DeviceCall::end), {kernel_.launch, epoch()});
   advanceEpochs(share);
   if (signals.empty())
@@ -379,6 +382,17 @@ void KernelLowering::finish() {
       wide(launchField(offsetof(dtile_device_launch, programs), b.getInt32Ty(), "programs"));
   llvm::Value *behind = b.CreateSub(b.CreateSub(programs, b.getInt64(1)), wide(kernel_.program));
   advanceSignals(signals, behind, programs);
+}
+
+/// Whether anything needs to know how many launches have ended: objects that change with each,
+/// ranks that meet, or code that was emitted. Counting takes a barrier, and updates of device
+/// memory.
+bool KernelLowering::isCounted() const {
+  return mayMeet(*kernel_.kernel) || !kernel_.ended->use_empty() ||
+         llvm::any_of(kernel_.kernel->body().ops(), [](Op &op) {
+           return op.is(OpKind::SignalParam) ||
+                  (op.is(OpKind::Param) && op.get(ir::attr::mode) == ir::ParamMode::Scratch);
+         });
 }
 
 void KernelLowering::advanceEpochs(llvm::Value *parts) {
