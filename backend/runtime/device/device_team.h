@@ -268,7 +268,7 @@ private:
                      const void *frame) const;
   /// A launch that needs more programs at once, -`programs`, than can be.
   Status cannotBeResident(const DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
-                          int32_t programs) const;
+                          const void *frame, int32_t programs) const;
   /// Tells stderr which variant runs, with how many programs, and when it is estimated to end.
   void logLaunch(const DeviceKernel &kernel, int32_t local, const dtile_device_image &image,
                  double nanoseconds, const PreparedLaunch &prepared) const;

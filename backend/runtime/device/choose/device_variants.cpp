@@ -136,16 +136,26 @@ struct Assumed {
   bool mayDivide = true;
 };
 
-/// Whether tiles come otherwise than by TMA, and no function of the image is for that.
+/// How tiles are moved in a launch: a dtile_loading.
+int64_t loadingOf(const dtile_device_image &image, const void *frame) {
+  return image.loading ? image.loading(frame) : int64_t{DTILE_WHOLE_WORDS};
+}
+
+/// Whether tiles are moved in parts of words, and no function of the image is for that.
 bool lacksFunction(const dtile_device_image &image, const void *frame) {
-  return !image.entries[DTILE_LAUNCH_COPIED] && image.loading &&
-         image.loading(frame) != DTILE_WHOLE_WORDS;
+  return !image.entries[DTILE_LAUNCH_COPIED] && loadingOf(image, frame) != DTILE_WHOLE_WORDS;
+}
+
+/// Programs that can be resident at once in a launch.
+int64_t residentOf(const LoadedImage &variant, const void *frame) {
+  return loadingOf(*variant.image, frame) == DTILE_WHOLE_WORDS ? variant.resident
+                                                               : variant.residentInParts;
 }
 
 /// For which of an image's functions a launch is.
 dtile_launch_kind kindOf(const dtile_device_image &image, const void *frame, const Plan &plan,
                          const dtile_device_launch &words) {
-  if (image.loading && image.loading(frame) != DTILE_WHOLE_WORDS)
+  if (loadingOf(image, frame) != DTILE_WHOLE_WORDS)
     return DTILE_LAUNCH_COPIED;
   if (plan.paired || words.divided != 0)
     return DTILE_LAUNCH_SHARED;
@@ -189,9 +199,7 @@ private:
     return int32_t(std::clamp(own / kOwnNanoseconds, 1.0, double(kMostOwnPrograms)));
   }
 
-  [[nodiscard]] int64_t loading() const {
-    return image_.loading ? image_.loading(frame_) : int64_t{DTILE_WHOLE_WORDS};
-  }
+  [[nodiscard]] int64_t loading() const { return loadingOf(image_, frame_); }
   [[nodiscard]] bool inWholeWords() const { return loading() == DTILE_WHOLE_WORDS; }
 
   void fill(PerSpace &out, int64_t (*const *of)(const void *, int64_t, int64_t, int64_t),
@@ -202,7 +210,7 @@ private:
 
   /// Without clusters of programs that share sums.
   [[nodiscard]] Plan alone() {
-    const int64_t resident = inWholeWords() ? variant_.resident : variant_.residentInParts;
+    const int64_t resident = residentOf(variant_, frame_);
     const Plan first = plan(1, resident);
     const int64_t bodies = std::accumulate(bodies_, bodies_ + desc_.nspaces, int64_t{0});
     if (first.divided == 0 || first.programs <= bodies)
@@ -584,13 +592,14 @@ size_t DeviceTeam::chooseVariant(DeviceKernel &kernel, int32_t local, const dtil
 }
 
 Status DeviceTeam::cannotBeResident(const DeviceKernel &kernel, int32_t local,
-                                    const LoadedImage &variant, int32_t programs) const {
+                                    const LoadedImage &variant, const void *frame,
+                                    int32_t programs) const {
   const DeviceRank &rank = *locals_[size_t(local)];
   return {DTILE_INVALID,
           format("kernel `%s` needs %d programs at once on rank %d, but only %lld can be resident "
                  "on GPU %d%s: pin fewer programs%s",
                  kernel.state.desc->name, -programs, rank.rank,
-                 static_cast<long long>(variant.resident), rank.device->facts().ordinal,
+                 static_cast<long long>(residentOf(variant, frame)), rank.device->facts().ordinal,
                  rank.sharers > 1 ? format(", which %d ranks share", rank.sharers).c_str() : "",
                  rank.sharers > 1 ? " or let fewer ranks share a GPU" : "")};
 }
@@ -634,7 +643,7 @@ Status DeviceTeam::tryVariant(DeviceKernel &kernel, int32_t local, const LoadedI
                     locals_[size_t(local)]->device->facts().multiprocessors, frame.get())
           .best()
           .programs;
-  return programs < 0 ? cannotBeResident(kernel, local, variant, programs) : Status();
+  return programs < 0 ? cannotBeResident(kernel, local, variant, frame.get(), programs) : Status();
 }
 
 Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
@@ -664,7 +673,7 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
   prepared.cluster = plan.cluster;
   int32_t programs = plan.programs;
   if (programs < 0)
-    return cannotBeResident(kernel, local, variant, programs);
+    return cannotBeResident(kernel, local, variant, prepared.frame.get(), programs);
   // Without bodies one program moves the counters on.
   if (programs == 0) {
     programs = 1;
