@@ -50,7 +50,7 @@ struct DeviceImage {
   /// One a space.
   std::vector<llvm::Constant *> counts, weights, latencies, shared, remoteBytes;
   std::vector<dtile_device_space> spaces;
-  /// Null where nothing comes by TMA, and where programs share no loads.
+  /// Null where all launches move tiles alike, and where programs share no loads.
   llvm::Function *loading = nullptr, *paired = nullptr, *pairedWeight = nullptr;
   /// Which variant of its kernel it is for this device, whether it looks to other ranks like
   /// another one, and what was chosen for it.

@@ -70,16 +70,16 @@ void printTimes(const std::vector<Timed> &timed, const Constants *measured, llvm
 }
 
 void printVariants(const Choosing &choosing, llvm::raw_ostream &os) {
-  const bool isAnyForTma =
+  const bool areSomeForWords =
       llvm::any_of(choosing.kept, [&](size_t i) { return choosing.possible[i].wholeWords; });
   std::vector<Row> rows = {{"variant", "constants", "protocol"}};
-  if (isAnyForTma)
+  if (areSomeForWords)
     rows.front().push_back("launches");
   for (auto [number, kept] : llvm::enumerate(choosing.kept)) {
     const Variant &variant = choosing.possible[kept];
     rows.push_back(
         {std::to_string(number), text(variant.constants), std::to_string(variant.protocol)});
-    if (isAnyForTma)
+    if (areSomeForWords)
       rows.back().push_back(variant.wholeWords ? "in whole words" : "all");
   }
   printTable(rows, os);
